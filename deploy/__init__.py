@@ -1,0 +1,1 @@
+"""The ways people start FedGT: command line, one process, simulation, real machines."""

@@ -1,0 +1,1 @@
+"""One institution: its subgraph, its graph transformer, its durable state."""

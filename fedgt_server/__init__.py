@@ -1,0 +1,1 @@
+"""The coordinator: no torch, no graph data."""

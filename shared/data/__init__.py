@@ -1,0 +1,1 @@
+"""Real graphs in, the subgraphs of institutions out."""
