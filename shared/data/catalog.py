@@ -1,0 +1,179 @@
+"""The named datasets: where they are looked for, how they become a ``Graph``."""
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from shared.data import benchmarks, consortium
+from shared.errors import FedGTError
+from shared.graph import Graph
+
+logger = logging.getLogger(__name__)
+
+CONSORTIUM = "consortium"
+# Part of the cache's key: raise it when the conversion of raw files changes.
+_CONVERSION = 1
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What is known of a dataset before it is opened; counts are of the whole graph."""
+
+    name: str
+    nodes: int
+    edges: int  # undirected, deduplicated, without self-loops
+    classes: int
+    features: int
+
+    @property
+    def source(self) -> benchmarks.Source | None:
+        """Its original files, or None where it is generated."""
+        return benchmarks.SOURCES.get(self.name)
+
+
+CATALOG = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset(CONSORTIUM, 0, 0, 4, 32),
+        Dataset("cora", 2708, 5278, 7, 1433),
+        Dataset("citeseer", 3327, 4552, 6, 3703),
+        Dataset("pubmed", 19717, 44324, 3, 500),
+        Dataset("amazon-computers", 13752, 245861, 10, 767),
+        Dataset("amazon-photo", 7650, 119081, 8, 745),
+        Dataset("ogbn-arxiv", 169343, 1157799, 40, 128),
+    )
+}
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Every name ``load_dataset`` knows."""
+    return tuple(CATALOG)
+
+
+def check_dataset(name: str, data_dir: Path | None) -> None:
+    """Refuse an unknown name or a folder that is not there."""
+    if name not in CATALOG:
+        raise FedGTError(f"dataset is '{name}', expected one of {', '.join(CATALOG)}")
+    if data_dir is not None and not data_dir.is_dir():
+        raise FedGTError(f"data folder {data_dir} does not exist")
+
+
+def load_dataset(
+    name: str,
+    *,
+    data_dir: Path | None = None,
+    seed: int = 0,
+    largest_component: bool | None = None,
+) -> Graph:
+    """A named dataset as one graph, not yet split: its masks are all False.
+
+    Parameters
+    ----------
+    name : str
+        One of ``dataset_names()``.
+    data_dir : Path | None
+        Searched for raw files first; then ``$FEDGT_DATA``, then the per-user cache. Only where
+        none of them has the files are they downloaded, into the cache.
+    seed : int
+        Of the generator, for ``consortium``; real datasets do not depend on it.
+    largest_component : bool | None
+        Keep the largest connected component only. None: yes for the benchmarks, which is what
+        the paper's figures are of, no for ``consortium``.
+    """
+    check_dataset(name, data_dir)
+    source = CATALOG[name].source
+    if source is None:
+        graph = consortium.generate(consortium.DEFAULT_BANKS, seed)[0]
+    else:
+        graph = _open(name, source, data_dir)
+    reduce = source is not None if largest_component is None else largest_component
+    return _largest_component(graph) if reduce else graph
+
+
+def find(name: str, data_dir: Path | None = None) -> Path | None:
+    """The folder that holds all raw files of a dataset, or None."""
+    source = CATALOG[name].source
+    if source is None:
+        return None
+    folders = (place / folder for place in _places(data_dir) for folder in source.folders)
+    return next((folder for folder in folders if not source.missing(folder)), None)
+
+
+def cache_dir() -> Path:
+    """The per-user cache: ``$FEDGT_CACHE``, else the XDG cache folder."""
+    if chosen := os.environ.get("FEDGT_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "fedgt"
+
+
+def _places(data_dir: Path | None) -> list[Path]:
+    """Where raw files are looked for, in order."""
+    named = os.environ.get("FEDGT_DATA")
+    if named and not Path(named).is_dir():
+        raise FedGTError(f"data folder {named}, set by FEDGT_DATA, does not exist")
+    chosen = [data_dir] if data_dir else []
+    return [*chosen, *([Path(named)] if named else []), cache_dir()]
+
+
+def _open(name: str, source: benchmarks.Source, data_dir: Path | None) -> Graph:
+    """The converted graph from the cache, after converting the raw files where need be."""
+    folder = find(name, data_dir)
+    if folder is None:
+        _download(name, source, data_dir)
+        folder = cache_dir() / source.folders[0]
+    kept = cache_dir() / "graphs" / f"{name}-{_fingerprint(source, folder)}"
+    try:
+        return Graph.open(kept)
+    except FedGTError:  # absent, or damaged: made again either way
+        graph = benchmarks.convert(source, folder)
+    try:
+        graph.save(kept, force=kept.exists())
+    except (FedGTError, OSError) as error:
+        # Another process may have been quicker, or the cache cannot be written; both are fine.
+        logger.info("%s was not cached: %s", name, error)
+    return graph
+
+
+def _fingerprint(source: benchmarks.Source, folder: Path) -> str:
+    """A digest of the raw files' contents, so that a changed file is never mistaken."""
+    digest = hashlib.sha256(f"conversion {_CONVERSION}".encode())
+    for file in source.files:
+        with (folder / file).open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:20]
+
+
+def _download(name: str, source: benchmarks.Source, data_dir: Path | None) -> None:
+    try:
+        benchmarks.download(source, cache_dir())
+    except OSError as error:
+        folder, missing = _best_place(source, data_dir)
+        files = ", ".join(Path(file).name for file in missing)
+        raise FedGTError(
+            f"{name} is not here and could not be downloaded from {source.host} ({error}): "
+            f"put {files} into {(folder / missing[0]).parent}"
+        ) from None
+
+
+def _best_place(source: benchmarks.Source, data_dir: Path | None) -> tuple[Path, list[str]]:
+    """Where the files belong, and which are missing there: the place that has most of them."""
+    places = [place / folder for place in _places(data_dir) for folder in source.folders]
+    folder = min(places, key=lambda place: len(source.missing(place)))
+    return folder, source.missing(folder)
+
+
+def _largest_component(graph: Graph) -> Graph:
+    """The part of the graph that hangs together and has most nodes; the first of equals."""
+    n = graph.num_nodes
+    links = csr_array((np.ones(len(graph.indices), np.int8), graph.indices, graph.indptr), (n, n))
+    count, component = connected_components(links, directed=True, connection="weak")
+    if count <= 1:
+        return graph
+    return graph.subgraph(np.flatnonzero(component == np.bincount(component).argmax()))
