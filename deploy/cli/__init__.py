@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from deploy.cli import data
+from deploy.cli import data, tables
 from shared.errors import FedGTError
 
 app = typer.Typer(
@@ -14,6 +14,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+data.app.add_typer(tables.app)
 app.add_typer(data.app, name="data")
 
 

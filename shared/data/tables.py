@@ -1,0 +1,266 @@
+"""An institution's own tables: accounts and transfers in, a Graph out.
+
+Node i is row i of the nodes file. Ids are compared as text without surrounding blanks: 7 in a
+column of numbers is "7" in a CSV file, and "007" is another id. Missing labels are normal: such
+nodes are UNLABELLED and in no split.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from shared.data.columns import as_text, codes, first, places, show, to_numpy
+from shared.data.features import Features, Progress, encode
+from shared.data.readers import TableFile, open_table
+from shared.data.schema import Schema
+from shared.data.split import DEFAULT_RATIOS, split_graph
+from shared.errors import FedGTError
+from shared.files import atomic_folder, write_json
+from shared.graph import SPLITS, UNLABELLED, Graph, csr_from_arcs, undirected
+
+IDS_FILE = "ids.parquet"
+SCHEMA_FILE = "schema.json"
+SUMMARY_FILE = "summary.json"
+
+Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Where an institution's nodes and links are, and which columns say what."""
+
+    nodes: Path
+    edges: Path
+    id: str
+    label: str
+    source: str
+    target: str
+    split: str | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an import found. It stays at the institution."""
+
+    nodes: int
+    links: int
+    directed: bool
+    duplicates: int  # links dropped because another row says the same
+    self_loops: int  # links dropped because they join a node to itself
+    labelled: int
+    unlabelled: int
+    imputed: int  # empty numeric cells, set to the schema's mean
+    imputed_columns: dict[str, int]
+    missing_categories: int  # empty categorical cells, set to zeros
+    missing_categories_columns: dict[str, int]
+    features: int
+    classes: int
+    class_counts: dict[str, int]
+    split: dict[str, int]
+    split_without_label: int  # nodes that the split column names but that have no label
+    ignored_columns: list[str]
+    schema_digest: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A graph made of tables, with the id of each node."""
+
+    graph: Graph
+    ids: pa.Array  # shape: (n,), text
+    schema: Schema
+    summary: Summary
+
+    def save(self, folder: Path, *, force: bool = False) -> None:
+        """Write graph, ids, schema and summary as a folder, whole or not at all."""
+        try:
+            with atomic_folder(folder, force=force) as staging:
+                self.graph.write_into(staging)
+                pq.write_table(pa.table({"id": self.ids}), staging / IDS_FILE)
+                self.schema.save(staging / SCHEMA_FILE)
+                write_json(staging / SUMMARY_FILE, asdict(self.summary))
+        except OSError as error:
+            raise FedGTError(
+                f"{folder} cannot be written: {error.strerror or type(error).__name__}"
+            ) from None
+
+
+def import_tables(
+    tables: Tables,
+    schema: Schema,
+    *,
+    seed: int = 0,
+    directed: bool = False,
+    progress: Progress = lambda step: None,
+) -> Imported:
+    """Read, check and encode an institution's tables.
+
+    Without a split column the labelled nodes are split 20/40/40 by ``seed``.
+    """
+    _refuse_shared_roles(tables, schema)
+    nodes, edges = open_table(tables.nodes), open_table(tables.edges)
+    chosen = [column.name for column in schema.columns]
+    roles = [tables.id, tables.label] + ([tables.split] if tables.split else [])
+    nodes.require(roles + chosen)
+    edges.require([tables.source, tables.target])
+
+    progress(f"reading {tables.nodes.name}")
+    columns = nodes.read(roles + chosen)
+    ids = _ids(nodes, tables.id, columns.pop(tables.id))
+    what = "a label of the schema"
+    labels = codes(nodes, tables.label, columns.pop(tables.label), schema.labels, what)
+    split = None if tables.split is None else _split(nodes, tables.split, columns.pop(tables.split))
+    features = encode(nodes, columns, schema, progress)
+
+    progress(f"reading {tables.edges.name}")
+    ends = _ends(edges, tables, ids)
+    progress("linking")
+    indptr, indices = (csr_from_arcs if directed else undirected)(*ends, len(ids))
+    if not len(indices):
+        raise FedGTError(f"{tables.edges} has no link between two different nodes")
+    labelled = labels != UNLABELLED
+    masks = {
+        name: np.zeros(len(ids), np.bool_) if split is None else (split == place) & labelled
+        for place, name in enumerate(SPLITS)
+    }
+    graph = Graph(
+        indptr=indptr,
+        indices=indices,
+        features=features.matrix,
+        labels=labels,
+        feature_names=schema.feature_names,
+        class_names=schema.labels,
+        directed=directed,
+        **masks,
+    )
+    if split is None:
+        graph = split_graph(graph, DEFAULT_RATIOS, seed)
+    without_label = 0 if split is None else int(((split >= 0) & ~labelled).sum())
+    ignored = [name for name in nodes.names if name and name not in roles + chosen]
+    summary = _summary(graph, ends, features, without_label, ignored, schema.digest())
+    return Imported(graph, ids, schema, summary)
+
+
+def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
+    """Refuse an output folder before any work is done for it.
+
+    Even ``force`` does not replace a folder that holds the inputs, the working folder or a home.
+    """
+    if folder.exists():
+        if not force:
+            raise FedGTError(f"{folder} exists already: choose another folder or add --force")
+        kept = [*inputs, Path.cwd(), Path.home()]
+        for path in kept:
+            if path.resolve().is_relative_to(folder.resolve()):
+                raise FedGTError(f"{folder} is not replaced, as it holds {path}: choose another")
+    parent = folder.absolute().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise FedGTError(f"{folder} cannot be written: {parent} is not a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise FedGTError(f"{folder} cannot be written: {parent} is not writable")
+
+
+def _refuse_shared_roles(tables: Tables, schema: Schema) -> None:
+    """A column has one use: a label among the features would be learnt, not predicted."""
+    uses = {"id": tables.id, "label": tables.label, "split": tables.split}
+    seen = {column.name: "a feature of the schema" for column in schema.columns}
+    for use, name in uses.items():
+        if name is None:
+            continue
+        if name in seen:
+            raise FedGTError(f"column {name!r} cannot be the {use} column and {seen[name]}")
+        seen[name] = f"the {use} column"
+    if tables.source == tables.target:
+        raise FedGTError(f"column {tables.source!r} cannot be the source and the target column")
+
+
+def _ids(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.Array:
+    """The ids as text, none empty, no two alike; shape (n,)."""
+    ids = as_text(table, name, column).combine_chunks()
+    if ids.null_count:
+        raise table.fault(_first_null(ids), name, "the id is empty")
+    distinct = pc.unique(ids)
+    if len(distinct) < len(ids):
+        _, firsts = np.unique(places(ids, distinct), return_index=True)
+        repeated = np.ones(len(ids), np.bool_)
+        repeated[firsts] = False
+        index = int(np.flatnonzero(repeated)[0])
+        earlier = pc.index(ids, ids[index]).as_py()
+        message = f"the id {show(ids[index].as_py())} stands already in {table.row(earlier)}"
+        raise table.fault(index, name, message)
+    return ids
+
+
+def _split(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The place of each node's part in SPLITS, -1 where none is named; shape (n,)."""
+    text = pc.utf8_lower(as_text(table, name, column))
+    return codes(table, name, text, SPLITS, "train, val, test or empty")
+
+
+def _ends(table: TableFile, tables: Tables, ids: pa.Array) -> Ends:
+    """Source and target of every link as node numbers, each of shape (rows,)."""
+    columns = table.read([tables.source, tables.target])
+    source, target = (
+        _known_nodes(table, name, columns.pop(name), tables, ids)
+        for name in (tables.source, tables.target)
+    )
+    return source, target
+
+
+def _known_nodes(
+    table: TableFile, name: str, column: pa.ChunkedArray, tables: Tables, ids: pa.Array
+) -> NDArray[np.int64]:
+    text = as_text(table, name, column)
+    if text.null_count:
+        raise table.fault(_first_null(text), name, "the id is empty")
+    found = places(text, ids)
+    if (stray := first(found < 0)) is not None:
+        cell = show(text[stray].as_py())
+        raise table.fault(stray, name, f"{cell} is not an id of {tables.nodes}")
+    return found
+
+
+def _first_null(column: pa.ChunkedArray) -> int:
+    return int(to_numpy(pc.is_null(column)).argmax())
+
+
+def _summary(
+    graph: Graph,
+    ends: Ends,
+    features: Features,
+    without_label: int,
+    ignored: list[str],
+    schema_digest: str,
+) -> Summary:
+    self_loops = int((ends[0] == ends[1]).sum())
+    labels = graph.labels[graph.labels != UNLABELLED]
+    counts = np.bincount(labels, minlength=graph.num_classes).tolist()
+    return Summary(
+        nodes=graph.num_nodes,
+        links=graph.num_edges,
+        directed=graph.directed,
+        duplicates=len(ends[0]) - self_loops - graph.num_edges,
+        self_loops=self_loops,
+        labelled=len(labels),
+        unlabelled=graph.num_nodes - len(labels),
+        imputed=sum(features.imputed.values()),
+        imputed_columns=dict(features.imputed),
+        missing_categories=sum(features.missing.values()),
+        missing_categories_columns=dict(features.missing),
+        features=graph.num_features,
+        classes=graph.num_classes,
+        class_counts=dict(zip(graph.class_names, counts, strict=True)),
+        split={name: int(getattr(graph, name).sum()) for name in SPLITS},
+        split_without_label=without_label,
+        ignored_columns=ignored,
+        schema_digest=schema_digest,
+    )
