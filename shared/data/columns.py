@@ -1,7 +1,7 @@
 """What the cells of a column mean: text, numbers, one of a list of names.
 
-Cells are compared without surrounding blanks, and a cell of blanks is an empty one. ``nan`` and
-``inf`` are not empty cells but errors.
+Cells are compared without surrounding blanks, and a cell of blanks is an empty one. Among
+numbers, ``nan`` and ``inf`` are not empty cells but errors.
 """
 
 import re
@@ -26,7 +26,8 @@ _SHOWN_CHARACTERS = 40
 def as_text(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Any column as text without surrounding blanks, null where the cell is empty.
 
-    A whole number reads the same from every type: 7, 7.0 in a column of doubles, and "7".
+    A whole number reads the same from every type: 7, 7.0 in a column of doubles, and "7". In a
+    column of doubles NaN is an empty cell too: that is how tools store a label that is not there.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -127,9 +128,9 @@ def show(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
-def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
+def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """A column without nulls as one array."""
-    return np.asarray(column.to_numpy())
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _parsed(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -143,7 +144,8 @@ def _parsed(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.ChunkedArr
 
 
 def _without_fraction(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Doubles as whole numbers, if all of them are."""
+    """Doubles as whole numbers, if all of them are; NaN is null."""
+    column = pc.if_else(pc.is_nan(column), None, column)
     valid = to_numpy(column.drop_null())
     if np.isfinite(valid).all() and (np.abs(valid) <= _EXACT).all() and (valid % 1 == 0).all():
         return column.cast(pa.int64())

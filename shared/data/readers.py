@@ -125,7 +125,7 @@ class CsvTable(TableFile):
         except (pa.ArrowException, OSError) as error:
             self._explain()
             raise FedGTError(f"{self.path} cannot be read: {_one_line(error)}") from None
-        if self._odd_quotes():
+        if self._suspicious_quotes(table.num_rows):
             self._explain()
         if table.num_rows == 0:
             raise FedGTError(f"{self.path} has a header but no rows")
@@ -139,31 +139,44 @@ class CsvTable(TableFile):
         return f"data row {index + 1}"
 
     def _records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """First line and cells of every data row. Slow: only to put a name to a fault."""
+        """First line and cells of every data row. Slow: only to put a name to a fault.
+
+        With ``strict``, a quoted cell that swallows lines is an error, and the cells of a row with
+        a harmless stray quotation mark are left out.
+        """
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
             reader = csv.reader(stream, strict=strict)
             line, header_seen = 1, False
-            try:
-                for record in reader:
+            while True:
+                try:
+                    record = next(reader)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    if strict and (reader.line_num > line or "end of data" in str(error)):
+                        raise FedGTError(
+                            f"{self.path}, line {line}: a quoted cell that begins here does not "
+                            f"end as it should: {error}"
+                        ) from None
+                    yield line, []
+                else:
                     if record and header_seen:
                         yield line, record
                     header_seen = header_seen or bool(record)
-                    line = reader.line_num + 1
-            except csv.Error as error:
-                if strict:
-                    raise FedGTError(
-                        f"{self.path}, line {line}: a quoted cell that begins here is not closed "
-                        f"as it should be ({error})"
-                    ) from None
+                line = reader.line_num + 1
 
-    def _odd_quotes(self) -> bool:
-        """Whether some quotation mark has no partner.
+    def _suspicious_quotes(self, rows: int) -> bool:
+        """Whether quotation marks may have swallowed rows.
 
-        A quoted cell that is never closed swallows the rows after it without any other sign.
+        A quoted cell that is not closed takes the rows after it as its text, without another sign.
         """
+        quotes = line_feeds = returns = 0
         with self.path.open("rb") as stream:
-            blocks = iter(lambda: stream.read(_BLOCK_BYTES), b"")
-            return sum(block.count(b'"') for block in blocks) % 2 == 1
+            for block in iter(lambda: stream.read(_BLOCK_BYTES), b""):
+                quotes += block.count(b'"')
+                line_feeds += block.count(b"\n")
+                returns += block.count(b"\r")
+        return quotes % 2 == 1 or (quotes > 0 and max(line_feeds, returns) > rows + 1)
 
     def _explain(self) -> None:
         """Raise an error that names the first row that is not well-formed, if there is one."""
@@ -175,7 +188,7 @@ class CsvTable(TableFile):
                     raise FedGTError(
                         f"{place}, column {name!r}: not UTF-8 text: save the file as UTF-8"
                     )
-            if len(cells) != len(self.names):
+            if cells and len(cells) != len(self.names):
                 raise FedGTError(f"{place}: {len(cells)} cells, the header has {len(self.names)}")
         if index < 0:
             raise FedGTError(f"{self.path} has a header but no rows")
@@ -228,7 +241,7 @@ def _distinct_names(path: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 def _undecodable(text: str) -> bool:
     """Whether bytes that are no UTF-8 were smuggled into ``text`` by ``surrogateescape``."""
-    return any("\udc80" <= character <= "\udcff" for character in text)
+    return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
 
 
 def _one_line(error: Exception) -> str:

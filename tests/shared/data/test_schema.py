@@ -66,7 +66,8 @@ def test_a_wrong_schema_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", "3", b"\xff\xfe\x00", "[" * 100_000, '{"version": 1, "columns": NaN}']
+    "content",
+    ["", "{", "[]", "3", b"\xff\xfe\x00", "[" * 100_000, '{"version": 1, "columns": NaN}'],
 )
 def test_a_file_that_is_no_schema_is_refused(tmp_path: Path, content: str | bytes) -> None:
     with pytest.raises(FedGTError, match=r"schema\.json"):
@@ -180,7 +181,9 @@ def test_a_larger_limit_includes_more_categories(tmp_path: Path) -> None:
     path = nodes_csv(tmp_path, "account,code,risk", *rows, "x,,0")
     with pytest.raises(FedGTError, match="150 distinct texts"):
         propose(path, CHOICES)
-    column = propose(path, Choices(id="account", label="risk", max_categories=150)).schema.columns[0]
+    column = propose(path, Choices(id="account", label="risk", max_categories=150)).schema.columns[
+        0
+    ]
     assert isinstance(column, CategoricalColumn)
     assert len(column.categories) == 150
 

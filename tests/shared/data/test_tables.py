@@ -32,7 +32,7 @@ EDGES = """from,to,amount
 x 1,x 1,4
 b,"c,d",5
 """
-COLUMNS = {"id": "account", "label": "risk", "source": "from", "target": "to"}
+COLUMNS: dict[str, Any] = {"id": "account", "label": "risk", "source": "from", "target": "to"}
 
 
 def files(folder: Path, nodes: str | pa.Table = NODES, edges: str | pa.Table = EDGES) -> Tables:
@@ -45,7 +45,7 @@ def files(folder: Path, nodes: str | pa.Table = NODES, edges: str | pa.Table = E
             path = folder / f"{name}.parquet"
             pq.write_table(content, path)
         paths.append(path)
-    return Tables(*paths, **COLUMNS)
+    return Tables(paths[0], paths[1], **COLUMNS)
 
 
 def imported(folder: Path, nodes: Any = NODES, edges: Any = EDGES, **options: Any) -> Imported:
@@ -167,6 +167,7 @@ def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
     [
         pa.array([1.0, 0.0, None]),
         pa.array([1, 0, None]),
+        pa.array([1.0, 0.0, float("nan")]),
         pa.array(["1.0", "0", ""]),
         pa.array([" 1", "0.0 ", "  "]),
     ],
