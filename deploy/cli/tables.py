@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from deploy.cli.output import Json, console, notes, print_json, print_table
@@ -54,6 +55,8 @@ def schema_command(
     """
     if out.exists() and not force:
         raise FedGTError(f"{out} exists already: choose another file or add --force")
+    if out.resolve() == nodes.resolve():
+        raise FedGTError(f"{out} is the nodes file: choose another name for the schema")
     choices = Choices(
         id=id_column,
         label=label,
@@ -140,11 +143,17 @@ def _print_proposal(proposal: Proposal, out: Path) -> None:
     rows = []
     for column in proposal.schema.columns:
         if isinstance(column, NumericColumn):
-            rows.append([column.name, "numeric", f"mean {column.mean:g}, std {column.std:g}"])
+            rows.append(
+                [escape(column.name), "numeric", f"mean {column.mean:g}, std {column.std:g}"]
+            )
         else:
-            rows.append([column.name, "categorical", f"{len(column.categories)} categories"])
+            rows.append(
+                [escape(column.name), "categorical", f"{len(column.categories)} categories"]
+            )
     rows.append(["(label)", "", f"{len(proposal.schema.labels)} classes"])
-    print_table(f"Proposed schema, in {out}", ["column", "type", "what it publishes"], rows)
+    print_table(
+        f"Proposed schema, in {escape(str(out))}", ["column", "type", "what it publishes"], rows
+    )
     for name, reason in proposal.omitted.items():
         _note(f"left out {name!r}: {reason}")
     for note in proposal.notes:
@@ -168,7 +177,9 @@ def _print_summary(summary: Summary, out: Path) -> None:
     }
     rows = [[name, f"{count:,}"] for name, count in counts.items()]
     kind = "directed" if summary.directed else "undirected"
-    print_table(f"Imported into {out} ({kind})", ["", "count"], [*rows, ["split", split]])
+    print_table(
+        f"Imported into {escape(str(out))} ({kind})", ["", "count"], [*rows, ["split", split]]
+    )
     if summary.ignored_columns:
         _note(f"not in the schema and not used: {', '.join(summary.ignored_columns)}")
     if summary.split_without_label:

@@ -153,6 +153,8 @@ def _numeric(
         raise _LeftOutError("every cell is empty")
     if values.min() == values.max():
         notes.append(f"{name}: every cell holds the same number")
+    elif len(values) < _RARE:
+        notes.append(f"{name}: its mean and deviation are of {len(values)} rows only")
     mean, std = public_scaling(values)
     if not (math.isfinite(mean) and math.isfinite(std)):
         raise FedGTError(f"{table.path}, column {name!r}: the numbers are too large to scale")

@@ -156,8 +156,7 @@ def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
     if folder.exists():
         if not force:
             raise FedGTError(f"{folder} exists already: choose another folder or add --force")
-        kept = [*inputs, Path.cwd(), Path.home()]
-        for path in kept:
+        for path in [*inputs, Path.cwd(), Path("~").expanduser()]:
             if path.resolve().is_relative_to(folder.resolve()):
                 raise FedGTError(f"{folder} is not replaced, as it holds {path}: choose another")
     parent = folder.absolute().parent

@@ -331,6 +331,22 @@ def test_a_proposed_schema_imports_the_same_file(bank: Path, fedgt: Run) -> None
     assert fedgt(*import_arguments(schema="new.json"))[0] == 0
 
 
+def test_the_nodes_are_never_overwritten_by_their_schema(bank: Path, fedgt: Run) -> None:
+    refused(fedgt(*schema_arguments("--force", out="accounts.csv")), "accounts.csv")
+    assert (bank / "accounts.csv").read_text() == NODES
+
+
+def test_names_in_brackets_are_printed_as_they_are(bank: Path, fedgt: Run) -> None:
+    (bank / "accounts.csv").write_text(NODES.replace("balance", "[/b]").replace("part", "[red]"))
+    code, out, _ = fedgt(*schema_arguments("--exclude", "[red]", out="[/x].json"))
+    assert code == 0
+    assert "[/b]" in out
+    code, out, err = fedgt(*import_arguments(schema="[/x].json", out="[/out]"))
+    assert code == 0
+    assert "[/out]" in out
+    assert "[red]" in err
+
+
 def test_schema_tells_what_it_left_out(bank: Path, fedgt: Run) -> None:
     rows = [f"a{i},{i},Person {i},{'low' if i % 2 else 'high'}" for i in range(9)]
     (bank / "accounts.csv").write_text("\n".join(["account,balance,name,risk", *rows]))

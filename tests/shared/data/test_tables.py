@@ -3,13 +3,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
+from shared.data.catalog import load_dataset
 from shared.data.schema import CategoricalColumn, NumericColumn, Schema
 from shared.data.tables import Imported, Tables, check_target, import_tables
 from shared.errors import FedGTError
 from shared.graph import UNLABELLED, Graph, SparseRows
+
+DATASETS = Path(__file__).parents[4] / "shared" / "datasets"
 
 SCHEMA = Schema(
     columns=(
@@ -215,3 +219,33 @@ def test_a_failed_save_leaves_the_old_folder(
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("accounts.csv", "bank", "transfers.csv")
     ]
+
+
+@pytest.mark.parametrize("name", ["consortium", "cora"])
+def test_a_whole_dataset_round_trips_through_csv(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "cora" and not DATASETS.is_dir():
+        pytest.skip(f"the raw files of {name} are not in ../shared/datasets")
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+    graph = load_dataset(name, data_dir=DATASETS if name == "cora" else None)
+    features = graph.dense_features()
+    schema = Schema(
+        columns=tuple(NumericColumn(name=f"x{place}") for place in range(features.shape[1])),
+        labels=graph.class_names,
+    )
+    ids = pa.array([f"node {node}" for node in range(graph.num_nodes)])
+    labels = pa.array(graph.class_names).take(pa.array(graph.labels))
+    columns = {f"x{place}": column.astype(float) for place, column in enumerate(features.T)}
+    arrow_csv.write_csv(
+        pa.table({"account": ids, "risk": labels, **columns}), tmp_path / "accounts.csv"
+    )
+    sources, targets = (ids.take(pa.array(ends)) for ends in graph.arcs())
+    arrow_csv.write_csv(pa.table({"from": sources, "to": targets}), tmp_path / "transfers.csv")
+    tables = Tables(tmp_path / "accounts.csv", tmp_path / "transfers.csv", **COLUMNS)
+    import_tables(tables, schema).save(tmp_path / "bank")
+    again = Graph.open(tmp_path / "bank")
+    assert again.num_edges == graph.num_edges
+    for part in ("indptr", "indices", "labels"):
+        assert (getattr(again, part) == getattr(graph, part)).all()
+    assert (again.dense_features() == features).all()
