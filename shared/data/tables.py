@@ -156,7 +156,8 @@ def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
     if folder.exists():
         if not force:
             raise FedGTError(f"{folder} exists already: choose another folder or add --force")
-        for path in [*inputs, Path.cwd(), Path("~").expanduser()]:
+        home = [Path(os.environ["HOME"])] if "HOME" in os.environ else []
+        for path in [*inputs, Path.cwd(), *home]:
             if path.resolve().is_relative_to(folder.resolve()):
                 raise FedGTError(f"{folder} is not replaced, as it holds {path}: choose another")
     parent = folder.absolute().parent

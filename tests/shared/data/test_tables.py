@@ -221,7 +221,7 @@ def test_a_failed_save_leaves_the_old_folder(
     ]
 
 
-@pytest.mark.parametrize("name", ["consortium", "cora"])
+@pytest.mark.parametrize("name", ["consortium", pytest.param("cora", marks=pytest.mark.slow)])
 def test_a_whole_dataset_round_trips_through_csv(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
