@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -93,7 +94,7 @@ def load_dataset(
     else:
         graph = _open(name, source, data_dir)
     reduce = source is not None if largest_component is None else largest_component
-    return _largest_component(graph) if reduce else graph
+    return graph.subgraph(component_nodes(graph)) if reduce else graph
 
 
 def find(name: str, data_dir: Path | None = None) -> Path | None:
@@ -144,9 +145,13 @@ def _open(name: str, source: benchmarks.Source, data_dir: Path | None) -> Graph:
 def _fingerprint(source: benchmarks.Source, folder: Path) -> str:
     """A digest of the raw files' contents, so that a changed file is never mistaken."""
     digest = hashlib.sha256(f"conversion {_CONVERSION}".encode())
-    for file in source.files:
-        with (folder / file).open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    for file in source.present(folder):
+        digest.update(file.encode())
+        try:
+            with (folder / file).open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except OSError as error:
+            raise FedGTError(f"{folder / file} cannot be read: {error.strerror}") from None
     return digest.hexdigest()[:20]
 
 
@@ -155,9 +160,9 @@ def _download(name: str, source: benchmarks.Source, data_dir: Path | None) -> No
         benchmarks.download(source, cache_dir())
     except OSError as error:
         folder, missing = _best_place(source, data_dir)
-        files = ", ".join(Path(file).name for file in missing)
+        files, reason = ", ".join(Path(file).name for file in missing), " ".join(str(error).split())
         raise FedGTError(
-            f"{name} is not here and could not be downloaded from {source.host} ({error}): "
+            f"{name} is not here and could not be downloaded from {source.host} ({reason}): "
             f"put {files} into {(folder / missing[0]).parent}"
         ) from None
 
@@ -169,11 +174,9 @@ def _best_place(source: benchmarks.Source, data_dir: Path | None) -> tuple[Path,
     return folder, source.missing(folder)
 
 
-def _largest_component(graph: Graph) -> Graph:
-    """The part of the graph that hangs together and has most nodes; the first of equals."""
+def component_nodes(graph: Graph) -> NDArray[np.int64]:
+    """The nodes of the largest connected component, sorted; of the first among equals."""
     n = graph.num_nodes
     links = csr_array((np.ones(len(graph.indices), np.int8), graph.indices, graph.indptr), (n, n))
-    count, component = connected_components(links, directed=True, connection="weak")
-    if count <= 1:
-        return graph
-    return graph.subgraph(np.flatnonzero(component == np.bincount(component).argmax()))
+    component = connected_components(links, directed=True, connection="weak")[1]
+    return np.flatnonzero(component == np.bincount(component).argmax())

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.data.catalog import CONSORTIUM, check_dataset, load_dataset
+from shared.data.catalog import CONSORTIUM, check_dataset, component_nodes, load_dataset
 from shared.data.consortium import generate
 from shared.data.partition import check_partition, partition
 from shared.data.split import split_graph, split_ratios
@@ -28,8 +28,11 @@ def divide(
     """
     check_dataset(dataset, data_dir)
     check_partition(clients, setting, seed)
-    if dataset == CONSORTIUM and setting == "disjoint" and not largest_component:
+    if dataset == CONSORTIUM and setting == "disjoint":
         graph, bank = generate(clients, seed)
+        if largest_component:
+            nodes = component_nodes(graph)
+            graph, bank = graph.subgraph(nodes), bank[nodes]
         members = [np.flatnonzero(bank == index) for index in range(clients)]
     else:
         graph = load_dataset(

@@ -28,6 +28,7 @@ CLASS_NAMES = tuple(f"class-{index}" for index in range(40))
 
 _NODE_COUNT = "raw/num-node-list.csv.gz"
 _CLASS_NAMES = "mapping/labelidx2arxivcategeory.csv.gz"  # the misspelling is theirs
+EXTRAS = (_NODE_COUNT, _CLASS_NAMES)  # used where they are present
 
 
 def read(folder: Path) -> Graph:

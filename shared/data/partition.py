@@ -6,6 +6,7 @@ import numpy as np
 import pymetis
 from numpy.typing import NDArray
 
+from shared.data.streams import Stream
 from shared.errors import FedGTError
 from shared.graph import Graph, undirected
 
@@ -39,7 +40,7 @@ def partition(graph: Graph, clients: int, setting: str, seed: int) -> list[Nodes
     check_partition(clients, setting, seed)
     if clients > graph.num_nodes:
         raise FedGTError(f"clients is {clients}, but the graph has only {graph.num_nodes} nodes")
-    rng = np.random.default_rng([seed, SETTINGS.index(setting)])
+    rng = np.random.default_rng([seed, Stream.PARTITION])
     if setting == "overlap":
         parts = metis(graph, clients // SAMPLES_PER_PART, seed)
         return [_sample(part, 0.5, 1, rng) for part in parts for _ in range(SAMPLES_PER_PART)]
