@@ -1,5 +1,6 @@
 """Files that are there whole or not at all: atomic writes, memory-mapped tensors."""
 
+import errno
 import json
 import os
 import shutil
@@ -36,22 +37,53 @@ def atomic_folder(target: Path, *, force: bool = False) -> Iterator[Path]:
     An existing ``target`` is refused, or with ``force`` replaced at the very end.
     """
     if target.exists() and not force:
-        raise FedGTError(f"{target} exists already: choose another folder or add --force")
+        raise _taken(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         yield staging
-        staging.chmod(0o755)
-        if target.exists():
-            retired = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-            target.rename(retired / "old")
-            staging.rename(target)
-            shutil.rmtree(retired)
+        staging.chmod(0o777 & ~_umask())
+        if force and target.exists():
+            _swap(staging, target)
         else:
-            staging.rename(target)
+            _claim(staging, target)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+def _taken(target: Path) -> FedGTError:
+    return FedGTError(f"{target} exists already: choose another folder or add --force")
+
+
+def _claim(staging: Path, target: Path) -> None:
+    """Put ``staging`` where nothing was; another process may have been quicker."""
+    try:
+        staging.rename(target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise _taken(target) from None
+        raise
+
+
+def _swap(staging: Path, target: Path) -> None:
+    """Put ``staging`` in the place of ``target``, which stays if that fails."""
+    retired = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    target.rename(retired / "old")
+    try:
+        staging.rename(target)
+    except BaseException:
+        (retired / "old").rename(target)
+        raise
+    finally:
+        shutil.rmtree(retired, ignore_errors=True)
+
+
+def _umask() -> int:
+    """The process's umask: temporary files are private, finished ones as the user has it."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 @contextmanager
@@ -63,6 +95,7 @@ def atomic_file(target: Path) -> Iterator[Path]:
     staging = Path(name)
     try:
         yield staging
+        staging.chmod(0o666 & ~_umask())
         staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)
@@ -92,15 +125,19 @@ def open_tensors(source: Path) -> dict[str, Array]:
         header_size = int.from_bytes(stream.read(8), "little")
         if not 0 < header_size <= size - 8:
             raise FedGTError(f"{source} is not a whole safetensors file: write it again")
-        header = json.loads(stream.read(header_size))
-    payload = np.memmap(source, dtype=np.uint8, mode="r") if size > 8 else np.empty(0, np.uint8)
-    tensors: dict[str, Array] = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        start, stop = (8 + header_size + offset for offset in entry["data_offsets"])
-        if stop > size:
+        header = stream.read(header_size)
+    payload = np.memmap(source, dtype=np.uint8, mode="r")[8 + header_size :]
+    try:
+        entries = {
+            name: entry for name, entry in json.loads(header).items() if name != "__metadata__"
+        }
+        if any(entry["data_offsets"][1] > len(payload) for entry in entries.values()):
             raise FedGTError(f"{source} is cut off: write it again")
-        flat = payload[start:stop].view(_DTYPES[entry["dtype"]])
-        tensors[name] = flat.reshape(entry["shape"])
-    return tensors
+        return {name: _tensor(payload, entry) for name, entry in entries.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise FedGTError(f"{source} is damaged: write it again") from None
+
+
+def _tensor(payload: Array, entry: dict[str, Any]) -> Array:
+    start, stop = entry["data_offsets"]
+    return payload[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])

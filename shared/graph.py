@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ SPLITS = ("train", "val", "test")
 _TENSORS = "graph.safetensors"
 _DESCRIPTION = "graph.json"
 _FORMAT = 1
+_SPARSE_PARTS = ("indptr", "indices", "values")
 
 
 @dataclass(frozen=True)
@@ -176,19 +177,25 @@ class Graph:
             ) from None
         except (json.JSONDecodeError, UnicodeDecodeError):
             raise FedGTError(f"{folder / _DESCRIPTION} is not valid JSON: write it again") from None
-        if description.get("format") != _FORMAT:
+        if not isinstance(description, dict) or description.get("format") != _FORMAT:
             raise FedGTError(f"{folder} was written by another version of FedGT: import it again")
+        try:
+            return cls._from_parts(tensors, description)
+        except (KeyError, IndexError, TypeError) as error:
+            raise FedGTError(f"{folder} is damaged ({error}): import it again") from None
+        except FedGTError as error:
+            raise FedGTError(f"{folder} is damaged: {error}") from None
+
+    @classmethod
+    def _from_parts(cls, tensors: dict[str, Array], description: dict[str, Any]) -> Self:
         feature_names = tuple(description["feature_names"])
-        features = tensors.get("features")
+        if "features" in tensors:
+            features: Array | SparseRows = tensors["features"]
+        else:
+            indptr, indices, values = (tensors[f"features.{part}"] for part in _SPARSE_PARTS)
+            features = SparseRows(indptr, indices, values, len(feature_names))
         return cls(
-            features=features
-            if features is not None
-            else SparseRows(
-                tensors["features.indptr"],
-                tensors["features.indices"],
-                tensors["features.values"],
-                len(feature_names),
-            ),
+            features=features,
             feature_names=feature_names,
             class_names=tuple(description["class_names"]),
             directed=description["directed"],
@@ -202,7 +209,7 @@ class Graph:
             if isinstance(value := getattr(self, field.name), np.ndarray)
         }
         if isinstance(self.features, SparseRows):
-            for part in ("indptr", "indices", "values"):
+            for part in _SPARSE_PARTS:
                 tensors[f"features.{part}"] = getattr(self.features, part)
         return tensors
 

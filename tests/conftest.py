@@ -1,0 +1,49 @@
+"""What tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+_BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
+
+
+@pytest.fixture(scope="session")
+def datasets() -> Path:
+    """The folder of the real benchmark files; tests that need it are skipped without it."""
+    named = os.environ.get("FEDGT_DATA")
+    folder = Path(named) if named else _BESIDE
+    if not (folder / "planetoid" / "Cora" / "raw").is_dir():
+        pytest.skip(f"real datasets not found: set FEDGT_DATA or put them into {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def graph_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache shared by the tests of one run, so that each real dataset is converted once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def real_data(datasets: Path, graph_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The environment in which real datasets are found without a ``data_dir``."""
+    monkeypatch.setenv("FEDGT_DATA", str(datasets))
+    monkeypatch.setenv("FEDGT_CACHE", str(graph_cache))
+    return datasets
+
+
+@pytest.fixture
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The environment of a new machine without a network; its empty cache."""
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError("no network")
+
+    cache = tmp_path / "empty-cache"
+    monkeypatch.delenv("FEDGT_DATA", raising=False)
+    monkeypatch.setenv("FEDGT_CACHE", str(cache))
+    monkeypatch.setattr("socket.create_connection", unreachable)
+    for proxy in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(proxy, raising=False)
+        monkeypatch.delenv(proxy.upper(), raising=False)
+    return cache

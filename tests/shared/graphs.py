@@ -1,0 +1,38 @@
+"""Small graphs for tests."""
+
+import numpy as np
+
+from shared.graph import Graph, undirected
+
+
+def small_graph(
+    num_nodes: int, links: list[tuple[int, int]], labels: list[int] | None = None
+) -> Graph:
+    """A graph with the given undirected links; feature of node i is i; two classes."""
+    pairs = np.array(links, np.int64).reshape(-1, 2)
+    indptr, indices = undirected(pairs[:, 0], pairs[:, 1], num_nodes)
+    unset = np.zeros(num_nodes, np.bool_)
+    return Graph(
+        indptr=indptr,
+        indices=indices,
+        features=np.arange(num_nodes, dtype=np.float32)[:, None],
+        labels=np.array(labels if labels is not None else [0] * num_nodes, np.int64),
+        train=unset,
+        val=unset,
+        test=unset,
+        feature_names=("id",),
+        class_names=("a", "b"),
+    )
+
+
+def ring(num_nodes: int) -> Graph:
+    """Nodes in a circle."""
+    return small_graph(num_nodes, [(i, (i + 1) % num_nodes) for i in range(num_nodes)])
+
+
+def random_graph(num_nodes: int, num_links: int, seed: int) -> Graph:
+    """Links drawn at random, labels too."""
+    rng = np.random.default_rng(seed)
+    links = rng.integers(0, num_nodes, (num_links, 2))
+    labels = rng.integers(0, 2, num_nodes).tolist()
+    return small_graph(num_nodes, [(int(a), int(b)) for a, b in links], labels)

@@ -1,0 +1,148 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shared.errors import FedGTError
+from shared.files import (
+    Array,
+    atomic_file,
+    atomic_folder,
+    open_tensors,
+    write_json,
+    write_tensors,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def fail_while_writing(target: Path, *, force: bool = False) -> None:
+    with atomic_folder(target, force=force) as staging:
+        (staging / "half").write_text("half")
+        raise RuntimeError
+
+
+def lose_the_race(target: Path) -> None:
+    with atomic_folder(target) as staging:
+        (staging / "mine").write_text("mine")
+        target.mkdir()
+        (target / "theirs").write_text("theirs")
+
+
+def fail_while_writing_file(target: Path) -> None:
+    with atomic_file(target) as staging:
+        staging.write_text("half")
+        raise RuntimeError
+
+
+def test_existing_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(FedGTError, match="exists already"), atomic_folder(tmp_path / "out"):
+        pass
+    assert names(tmp_path) == ["out"]
+
+
+def test_failure_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        fail_while_writing(tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+def test_failure_under_force_keeps_the_old_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    with pytest.raises(RuntimeError):
+        fail_while_writing(tmp_path / "out", force=True)
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["old"]
+
+
+def test_force_replaces(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").write_text("old")
+    with atomic_folder(tmp_path / "out", force=True) as staging:
+        (staging / "new").write_text("new")
+    assert names(tmp_path) == ["out"]
+    assert names(tmp_path / "out") == ["new"]
+
+
+def test_folder_of_a_quicker_process_is_left_alone(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    with pytest.raises(FedGTError, match="exists already"):
+        lose_the_race(target)
+    assert names(tmp_path) == ["out"]
+    assert names(target) == ["theirs"]
+
+
+def test_folder_appears_only_at_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "out"
+    with atomic_folder(target) as staging:
+        (staging / "file").write_text("x")
+        assert not target.exists()
+    assert names(target.parent) == ["out"]
+
+
+def test_failed_file_keeps_the_old_one(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+    with pytest.raises(RuntimeError):
+        fail_while_writing_file(target)
+    assert target.read_text() == "old"
+    assert names(tmp_path) == ["file"]
+
+
+def test_json_keeps_letters_as_they_are(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"name": "Zürich"})
+    assert "Zürich" in (tmp_path / "a.json").read_text()
+    assert json.loads((tmp_path / "a.json").read_text()) == {"name": "Zürich"}
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int32, np.int64, np.float16, np.float32])
+def test_tensors_round_trip(tmp_path: Path, dtype: type) -> None:
+    filled: Array = np.arange(6).reshape(2, 3).astype(dtype)
+    arrays = {"a": filled, "empty": np.zeros((0, 4), dtype)}
+    write_tensors(tmp_path / "t", arrays)
+    opened = open_tensors(tmp_path / "t")
+    assert opened.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert opened[name].dtype == array.dtype
+        assert opened[name].shape == array.shape
+        assert np.array_equal(opened[name], array)
+
+
+def test_tensors_are_mapped_and_read_only(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "t", {"a": np.arange(4)})
+    array = open_tensors(tmp_path / "t")["a"]
+    assert isinstance(array, np.memmap)
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 40, -1])
+def test_cut_off_tensors_are_named(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "t.safetensors"
+    write_tensors(path, {"a": np.arange(4)})
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(FedGTError, match=r"t\.safetensors .*write it again"):
+        open_tensors(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"not json",
+        b"\xff\xfe",
+        b"[1, 2]",
+        b'{"a": {}}',
+        b'{"a": {"dtype": "I64", "shape": [3], "data_offsets": [0, 32]}}',
+        b'{"a": {"dtype": "C64", "shape": [4], "data_offsets": [0, 32]}}',
+    ],
+)
+def test_damaged_header_is_named(tmp_path: Path, header: bytes) -> None:
+    path = tmp_path / "t.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(32))
+    with pytest.raises(FedGTError, match=r"t\.safetensors is damaged"):
+        open_tensors(path)

@@ -1,0 +1,171 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shared.errors import FedGTError
+from shared.graph import Graph, SparseRows, csr_from_arcs, undirected
+from tests.shared.graphs import random_graph, small_graph
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": np.zeros(3, np.int64)}, r"labels has shape \(3,\), expected \(4,\)"),
+        ({"labels": np.array([0, 1, 2, 0])}, "labels lie outside"),
+        ({"labels": np.array([0, 1, -2, 0])}, "labels lie outside"),
+        ({"features": np.zeros((4, 2), np.float32)}, "features have shape"),
+        ({"train": np.zeros(5, np.bool_)}, "train has shape"),
+        ({"indices": np.array([1, 0, 9, 1, 3, 2], np.int32)}, "outside 0..3"),
+        ({"indices": np.array([1], np.int32)}, "indices has 1 entries"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(change: dict[str, object], message: str) -> None:
+    graph = small_graph(4, [(0, 1), (1, 2), (2, 3)])
+    with pytest.raises(FedGTError, match=message):
+        replace(graph, **change)  # type: ignore[arg-type]
+
+
+def test_loops_and_duplicates_are_dropped() -> None:
+    graph = small_graph(3, [(0, 1), (1, 0), (0, 1), (2, 2)])
+    assert graph.num_edges == 1
+    assert graph.indptr.tolist() == [0, 1, 2, 2]
+    assert graph.indices.tolist() == [1, 0]
+
+
+def test_rows_are_sorted() -> None:
+    indptr, indices = csr_from_arcs(np.array([0, 0, 0, 2]), np.array([2, 1, 2, 0]), 3)
+    assert indptr.tolist() == [0, 2, 2, 3]
+    assert indices.tolist() == [1, 2, 0]
+
+
+def test_no_nodes() -> None:
+    indptr, indices = undirected(np.empty(0, np.int64), np.empty(0, np.int64), 0)
+    assert indptr.tolist() == [0]
+    assert len(indices) == 0
+
+
+def test_subgraph_loses_links_to_others() -> None:
+    # 0 - 1 - 2 - 3 with the chord 0 - 3; without node 1 two of four links remain.
+    graph = small_graph(4, [(0, 1), (1, 2), (2, 3), (0, 3)], [0, 1, 0, 1])
+    part = graph.subgraph(np.array([3, 0, 2]))
+    assert part.num_nodes == 3
+    assert part.num_edges == 2
+    assert sorted(zip(*(side.tolist() for side in part.arcs()), strict=True)) == [
+        (0, 1),
+        (0, 2),
+        (1, 0),
+        (2, 0),
+    ]
+    assert part.dense_features()[:, 0].tolist() == [3.0, 0.0, 2.0]
+    assert part.labels.tolist() == [1, 0, 0]
+
+
+def test_subgraph_of_nothing() -> None:
+    part = small_graph(3, [(0, 1)]).subgraph(np.empty(0, np.int64))
+    assert (part.num_nodes, part.num_edges) == (0, 0)
+
+
+def test_permuting_nodes_keeps_the_links() -> None:
+    graph = random_graph(30, 60, seed=0)
+    order = np.random.default_rng(1).permutation(30)
+    turned = graph.subgraph(order)
+    original = {(int(a), int(b)) for a, b in zip(*graph.arcs(), strict=True)}
+    assert {(int(order[a]), int(order[b])) for a, b in zip(*turned.arcs(), strict=True)} == original
+    assert turned.num_edges == graph.num_edges
+
+
+def test_directed_links_are_counted_singly() -> None:
+    graph = small_graph(3, [(0, 1), (1, 2)])
+    indptr, indices = csr_from_arcs(np.array([0, 1]), np.array([1, 2]), 3)
+    assert replace(graph, indptr=indptr, indices=indices, directed=True).num_edges == 2
+
+
+def test_sparse_rows_round_trip() -> None:
+    dense = np.array([[0, 2, 0], [0, 0, 0], [1, 0, 3]], np.float32)
+    sparse = SparseRows.from_dense(dense)
+    assert np.array_equal(sparse.dense(), dense)
+    assert np.array_equal(sparse.rows(np.array([2, 2, 1])).dense(), dense[[2, 2, 1]])
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def graph(request: pytest.FixtureRequest) -> Graph:
+    made = random_graph(20, 40, seed=3)
+    made = replace(made, train=made.labels == 0)
+    if request.param == "sparse":
+        return replace(made, features=SparseRows.from_dense(made.dense_features()))
+    return made
+
+
+def test_save_and_open(tmp_path: Path, graph: Graph) -> None:
+    graph.save(tmp_path / "g")
+    opened = Graph.open(tmp_path / "g")
+    assert opened.digest() == graph.digest()
+    assert opened.class_names == graph.class_names
+    for array in (opened.indptr, opened.indices, opened.labels, opened.train):
+        assert isinstance(array, np.memmap)
+        assert not array.flags.writeable
+    assert sorted(path.name for path in (tmp_path / "g").iterdir()) == [
+        "graph.json",
+        "graph.safetensors",
+    ]
+
+
+def test_opened_graph_can_be_sliced(tmp_path: Path, graph: Graph) -> None:
+    graph.save(tmp_path / "g")
+    nodes = np.array([5, 1, 7])
+    assert Graph.open(tmp_path / "g").subgraph(nodes).digest() == graph.subgraph(nodes).digest()
+
+
+def test_digest_sees_every_part(graph: Graph) -> None:
+    others = [
+        replace(graph, labels=1 - graph.labels),
+        replace(graph, train=~graph.train),
+        replace(graph, class_names=("a", "c")),
+        replace(graph, features=graph.dense_features() + 1),
+        graph.subgraph(np.arange(graph.num_nodes)[::-1]),
+    ]
+    assert len({graph.digest(), *(other.digest() for other in others)}) == 6
+    assert graph.subgraph(np.arange(graph.num_nodes)).digest() == graph.digest()
+
+
+def test_existing_folder_is_not_overwritten(tmp_path: Path, graph: Graph) -> None:
+    graph.save(tmp_path / "g")
+    with pytest.raises(FedGTError, match="exists already"):
+        graph.save(tmp_path / "g")
+    graph.save(tmp_path / "g", force=True)
+
+
+def test_absent_graph(tmp_path: Path) -> None:
+    with pytest.raises(FedGTError, match="holds no graph"):
+        Graph.open(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FedGTError, match="holds no graph"):
+        Graph.open(tmp_path / "file")
+
+
+def test_cut_off_graph(tmp_path: Path, graph: Graph) -> None:
+    graph.save(tmp_path / "g")
+    tensors = tmp_path / "g" / "graph.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-3])
+    with pytest.raises(FedGTError, match=r"graph\.safetensors is cut off"):
+        Graph.open(tmp_path / "g")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', '{"format": 1}'])
+def test_damaged_description(tmp_path: Path, graph: Graph, text: str) -> None:
+    graph.save(tmp_path / "g")
+    (tmp_path / "g" / "graph.json").write_text(text)
+    with pytest.raises(FedGTError, match=str(tmp_path / "g")):
+        Graph.open(tmp_path / "g")
+
+
+def test_description_that_does_not_fit(tmp_path: Path, graph: Graph) -> None:
+    graph.save(tmp_path / "g")
+    path = tmp_path / "g" / "graph.json"
+    description = json.loads(path.read_text())
+    path.write_text(json.dumps(description | {"class_names": ["only"]}))
+    with pytest.raises(FedGTError, match="is damaged: labels lie outside"):
+        Graph.open(tmp_path / "g")
