@@ -1,0 +1,252 @@
+"""FedGT at an institution, Algorithm 2."""
+
+import hashlib
+import math
+
+import numpy as np
+import torch
+
+from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.model.transformer import GraphTransformer
+from fedgt_client.preprocess.cache import Prepared
+from fedgt_client.privacy import Budget, LaplaceMechanism
+from fedgt_client.training import (
+    EpochReport,
+    LocalData,
+    Steps,
+    accuracy,
+    predict,
+    represent,
+    train_epoch,
+)
+from shared.config import RunConfig
+from shared.errors import FedGTError
+from shared.files import Array
+from shared.graph import Graph
+from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
+
+_ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+
+class FedGT(ClientMethod):
+    """The graph transformer, its global nodes and its optimiser."""
+
+    def __init__(
+        self, graph: Graph, prepared: Prepared, config: RunConfig, institution: str
+    ) -> None:
+        self._config = config
+        self._institution = institution
+        device = choose_device(config.device)
+        self._data = LocalData.of(graph, prepared, config.samples, device)
+        self._steps = Steps.fitting(graph.num_nodes, config, device)
+        # The same seed, and so the same starting point, at every institution.
+        torch.manual_seed(config.seed)
+        self._model = GraphTransformer(
+            features=graph.num_features,
+            classes=graph.num_classes,
+            positional_dimensions=config.positional_dimensions,
+            width=config.hidden,
+            layers=config.layers,
+            heads=config.heads,
+            dropout=config.dropout,
+            ppr_bias=config.ppr_bias,
+        ).to(device)
+        self._optimiser = torch.optim.Adam(
+            self._model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True
+        )
+        self._global_nodes: GlobalNodes | None = None
+        self._uploads = 0
+        self._label_shares = _label_shares(graph)
+
+    def initial_arrays(self) -> Arrays:
+        """θ^(1)."""
+        return self._parameters()
+
+    def fit(self, received: Arrays, round_number: int) -> LocalResult:
+        """RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
+        self._seed(round_number)
+        self._take_over(received)
+        start = self._parameters()
+        reports = self._train(round_number)
+        metrics = self._evaluate(reports)
+        upload = {name: after - start[name] for name, after in self._parameters().items()}
+        if self._config.similarity == "label":
+            upload[LABEL_DISTRIBUTION] = self._label_shares
+        if self._global_nodes is not None:
+            upload[GLOBAL_NODES] = self._global_nodes.centres.cpu().numpy()
+        metrics |= self._protect(upload, round_number)
+        return LocalResult(upload, metrics, self._warnings(reports, round_number))
+
+    def durable(self) -> Arrays:
+        """Weights, Adam's moments, global nodes with their counts, uploads so far."""
+        saved = {f"model.{name}": array for name, array in self._parameters().items()}
+        for name, parameter in self._model.named_parameters():
+            for key, value in self._optimiser.state[parameter].items():
+                saved[f"adam.{key}.{name}"] = value.cpu().numpy()
+        if self._global_nodes is not None:
+            saved["global_nodes.centres"] = self._global_nodes.centres.cpu().numpy()
+            saved["global_nodes.counts"] = self._global_nodes.counts.cpu().numpy()
+        return saved | {"uploads": np.array(self._uploads)}
+
+    def restore(self, saved: Arrays) -> None:
+        """The reverse of ``durable``."""
+        self._load({name: saved[f"model.{name}"] for name in self._parameters()})
+        for name, parameter in self._model.named_parameters():
+            moments = {key: saved.get(f"adam.{key}.{name}") for key in _ADAM}
+            self._optimiser.state[parameter] = {
+                key: torch.from_numpy(np.array(value)).to(parameter.device)
+                for key, value in moments.items()
+                if value is not None
+            }
+        if "global_nodes.centres" in saved:
+            self._global_nodes = GlobalNodes(
+                self._tensor(saved["global_nodes.centres"]),
+                self._tensor(saved["global_nodes.counts"]),
+                self._config.momentum,
+            )
+        self._uploads = int(saved["uploads"])
+
+    def personal_model(self) -> Arrays:
+        """Weights and global nodes as trained last."""
+        return {
+            name: array
+            for name, array in self.durable().items()
+            if name.startswith(("model.", "global_nodes."))
+        }
+
+    def _train(self, round_number: int) -> list[EpochReport]:
+        for group in self._optimiser.param_groups:
+            group["lr"] = learning_rate(self._config, round_number)
+        if self._global_nodes is None and self._config.global_nodes:
+            self._global_nodes = self._first_global_nodes()
+        return [
+            train_epoch(self._model, self._optimiser, self._data, self._attended(), self._steps)
+            for _ in range(self._config.local_epochs)
+        ]
+
+    def _first_global_nodes(self) -> GlobalNodes:
+        """Seeded on the representations that the starting point gives."""
+        representations = represent(self._model, self._data, self._steps)
+        if self._config.global_node_sets == "input":
+            representations = representations[:1]
+        return GlobalNodes.seeded(representations, self._config.global_nodes, self._config.momentum)
+
+    def _evaluate(self, reports: list[EpochReport]) -> dict[str, float]:
+        """Measured after local training, as in the paper; a measure without nodes is NaN."""
+        scores = predict(self._model, self._data, self._attended(), self._steps)
+        return {
+            "train_loss": reports[-1].loss,
+            "val_accuracy": accuracy(scores, self._data, "val"),
+            "test_accuracy": accuracy(scores, self._data, "test"),
+            "skipped_steps": sum(report.skipped for report in reports),
+        }
+
+    def _attended(self) -> GlobalNodes:
+        if self._global_nodes is None:
+            return GlobalNodes.none(self._config.layers, self._config.hidden, self._data.labels)
+        return self._global_nodes
+
+    def _take_over(self, received: Arrays) -> None:
+        """θ_i ← θ̂_i, μ_i ← μ̂_i; the counts stay, the coordinator keeps this client's order."""
+        received = dict(received)
+        averaged = received.pop(GLOBAL_NODES, None)
+        if received:
+            self._load(received)
+        if averaged is not None and self._global_nodes is not None:
+            # The set that stands for this institution is its own: averaged like the others, all
+            # institutions would soon look alike, whatever their data.
+            centres = self._global_nodes.centres.clone()
+            centres[: len(averaged)] = self._tensor(averaged)
+            self._global_nodes.centres = centres
+
+    def _protect(self, upload: Arrays, round_number: int) -> dict[str, float]:
+        """Clip and noise what the configuration names, in place; what has been spent by now."""
+        config = self._config
+        if config.ldp == "off":
+            return {}
+        protected = [name for name in upload if name == GLOBAL_NODES or config.ldp == "all"]
+        mechanism = LaplaceMechanism(config.ldp_clip, config.ldp_noise, config.ldp_noise_seed)
+        # An update's coordinates move by about the learning rate in each step of Adam.
+        step = learning_rate(config, round_number) * config.local_epochs
+        origin = _number(self._institution)
+        for index, name in enumerate(sorted(protected)):
+            scale = 1.0 if name == GLOBAL_NODES else step
+            draw = (origin, round_number, index)
+            upload[name] = mechanism.release(upload[name], scale=scale, draw=draw)
+        self._uploads += 1
+        coordinates = sum(upload[name].size for name in protected)
+        budget = Budget(mechanism.epsilon, coordinates, self._uploads)
+        return {
+            "epsilon_coordinate": budget.per_coordinate,
+            "epsilon_coordinate_total": budget.coordinate_total(),
+            "epsilon_total": budget.total,
+            "epsilon_private": float(mechanism.private),
+        }
+
+    def _warnings(self, reports: list[EpochReport], round_number: int) -> list[str]:
+        found = []
+        if skipped := sum(report.skipped for report in reports):
+            found.append(f"{skipped} training steps left out: their gradient was not finite")
+        if round_number > 1 and self._uploads > 1:
+            return found
+        labels = self._data.labels[self._data.splits["train"]].unique()
+        if len(labels) == 0:
+            found.append("no labelled training nodes: nothing is learned here")
+        elif len(labels) == 1:
+            found.append("training nodes of one class only")
+        if not self._data.sampler.reachable:
+            found.append("no links: nodes attend to themselves and the global nodes alone")
+        if len(self._data.labels) < self._config.global_nodes:
+            found.append(f"fewer nodes than global nodes ({len(self._data.labels)})")
+        return found
+
+    def _seed(self, round_number: int) -> None:
+        """Chance depends on seed, institution and round alone, so a round can be run again."""
+        torch.manual_seed(_number(f"{self._config.seed}/{self._institution}/{round_number}"))
+
+    def _parameters(self) -> Arrays:
+        return {
+            name: parameter.detach().cpu().numpy().copy()
+            for name, parameter in self._model.named_parameters()
+        }
+
+    def _load(self, parameters: Arrays) -> None:
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                parameter.copy_(self._tensor(parameters[name]))
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.array(array)).to(self._data.labels.device)
+
+
+def learning_rate(config: RunConfig, round_number: int) -> float:
+    """η in a round; the cosine schedule falls from ``lr`` in the first round towards 0."""
+    if config.lr_schedule == "constant":
+        return config.lr
+    progress = (round_number - 1) / config.rounds
+    return config.lr * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def choose_device(name: str) -> torch.device:
+    """The device called ``name``; auto is the first GPU, if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise FedGTError(f"device is '{name}', expected auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise FedGTError(f"device is '{name}', but torch finds no CUDA device here")
+    return device
+
+
+def _label_shares(graph: Graph) -> Array:
+    """Share of each class among the training nodes, shape (classes,)."""
+    counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
+    return np.asarray(counts / max(counts.sum(), 1), dtype=np.float32)
+
+
+def _number(text: str) -> int:
+    """A number that is the same in every process."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])

@@ -1,0 +1,1 @@
+"""Graph transformer and the backbones of the other methods."""

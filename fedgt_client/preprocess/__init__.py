@@ -1,0 +1,1 @@
+"""What an institution computes once about its subgraph, before the first round."""

@@ -1,0 +1,54 @@
+"""Drawing the n_s nodes that each node attends to, section 4.1."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedgt_client.preprocess.strongest import Pool
+
+
+@dataclass(frozen=True)
+class Samples:
+    """For every node, the nodes it attends to."""
+
+    nodes: Tensor  # shape: (n, n_s); 0 where masked
+    mask: Tensor  # shape: (n, n_s), bool; False where there was nobody left to draw
+    log_weight: Tensor  # shape: (n, n_s); 0 where masked
+
+
+class Sampler:
+    """Draws from a pool without replacement, all nodes at once."""
+
+    def __init__(self, pool: Pool, samples: int, device: torch.device) -> None:
+        neighbours, weights = (torch.as_tensor(array, device=device) for array in pool)
+        self._neighbours = neighbours.long()  # shape: (n, pool size)
+        self._log_weights = weights.log()  # shape: (n, pool size), -inf where there is nobody
+        self._samples = min(samples, neighbours.shape[1])
+
+    @property
+    def reachable(self) -> bool:
+        """Whether any node has anybody to attend to."""
+        return bool((self._neighbours >= 0).any())
+
+    def draw(self) -> Samples:
+        """A random draw with probabilities in proportion to the weights.
+
+        The largest of log-weights plus Gumbel noise are such a draw without replacement.
+        """
+        uniform = torch.rand_like(self._log_weights).clamp_min_(torch.finfo(torch.float32).tiny)
+        return self._top(self._log_weights - torch.log(-torch.log(uniform)))
+
+    def strongest(self) -> Samples:
+        """The nodes of largest weight: the draw of evaluation and prediction."""
+        return self._top(self._log_weights)
+
+    def _top(self, scores: Tensor) -> Samples:
+        places = scores.topk(self._samples, dim=1).indices
+        log_weight = self._log_weights.gather(1, places)
+        mask = log_weight > -torch.inf
+        return Samples(
+            nodes=self._neighbours.gather(1, places).clamp_min(0),
+            mask=mask,
+            log_weight=log_weight.masked_fill(~mask, 0.0),
+        )

@@ -1,0 +1,60 @@
+"""An institution's durable state: on its own disk, whole or not at all."""
+
+import logging
+import re
+from pathlib import Path
+
+from shared.errors import FedGTError
+from shared.files import Array, open_tensors, write_tensors
+
+logger = logging.getLogger(__name__)
+
+_KEPT = 2  # rounds; a coordinator that resumes may ask for the last round again
+_BEST = "best.safetensors"
+
+
+class StateStore:
+    """What a method must remember from round to round, one file for each of the last rounds."""
+
+    def __init__(self, root: Path, federation: str, run: str, institution: str) -> None:
+        for name in (federation, run, institution):
+            if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
+                raise FedGTError(
+                    f"'{name}' cannot name a folder: use letters, digits, '-', '_' and '.'"
+                )
+        self.folder = root / federation / run / institution
+
+    def save(self, round_number: int, tensors: dict[str, Array]) -> None:
+        """Keep the state after ``round_number``; later rounds, if any, are overtaken."""
+        write_tensors(self._path(round_number), tensors)
+        for other in self.rounds():
+            if other > round_number or other <= round_number - _KEPT:
+                self._path(other).unlink(missing_ok=True)
+
+    def rounds(self) -> list[int]:
+        """Rounds whose state is here, oldest first."""
+        matches = (
+            re.fullmatch(r"round-(\d+)\.safetensors", path.name)
+            for path in (self.folder.iterdir() if self.folder.exists() else ())
+        )
+        return sorted(int(match[1]) for match in matches if match)
+
+    def newest_before(self, round_number: int) -> int | None:
+        """The last round before ``round_number`` whose state is here."""
+        return max((kept for kept in self.rounds() if kept < round_number), default=None)
+
+    def load(self, round_number: int) -> dict[str, Array]:
+        """The state after ``round_number``, memory-mapped."""
+        return open_tensors(self._path(round_number))
+
+    def keep_best(self, tensors: dict[str, Array]) -> None:
+        """Keep the personalised model that the federation found best so far."""
+        write_tensors(self.folder / _BEST, tensors)
+
+    def load_best(self) -> dict[str, Array] | None:
+        """The best personalised model, None before the first."""
+        path = self.folder / _BEST
+        return open_tensors(path) if path.exists() else None
+
+    def _path(self, round_number: int) -> Path:
+        return self.folder / f"round-{round_number:06d}.safetensors"

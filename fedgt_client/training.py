@@ -1,0 +1,186 @@
+"""A training epoch and an evaluation of the graph transformer."""
+
+import math
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fedgt_client.model.blocks import Batch, batches, whole_graph_bytes
+from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.model.inputs import NodeInputs
+from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
+from fedgt_client.preprocess.cache import Prepared
+from fedgt_client.sampling import Sampler
+from shared.config import RunConfig
+from shared.graph import SPLITS, Graph
+
+
+@dataclass(frozen=True)
+class LocalData:
+    """An institution's subgraph as tensors on the training device."""
+
+    inputs: NodeInputs
+    sampler: Sampler
+    labels: Tensor  # shape: (n,)
+    splits: dict[str, Tensor]  # node ids of train, val and test
+
+    @classmethod
+    def of(
+        cls, graph: Graph, prepared: Prepared, samples: int, device: torch.device
+    ) -> "LocalData":
+        """Bring a prepared graph to the device."""
+        return cls(
+            inputs=NodeInputs.of(graph, prepared.encoding, device),
+            sampler=Sampler(prepared.pool, samples, device),
+            labels=torch.from_numpy(np.array(graph.labels)).to(device),
+            splits={
+                name: torch.from_numpy(np.flatnonzero(getattr(graph, name))).to(device)
+                for name in SPLITS
+            },
+        )
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How much a step computes at once, and how precisely."""
+
+    train_batch: int  # training nodes in a step; 0: the whole subgraph
+    predict_batch: int  # nodes in a prediction; 0: the whole subgraph
+    device_type: str
+    mixed_precision: bool
+
+    @classmethod
+    def fitting(cls, nodes: int, config: RunConfig, device: torch.device) -> "Steps":
+        """As configured, in batches where the whole subgraph would pass the memory budget."""
+        budget = config.memory_budget_mb * 2**20
+        needed = whole_graph_bytes(
+            nodes, samples=config.samples, width=config.hidden, layers=config.layers
+        )
+        # An expanded node brings its samples along; n_s + 1 of them count for the first layer.
+        fitting = max(nodes * budget // max(needed, 1) // (config.samples + 1), 1)
+        forced = 0 if needed <= budget else fitting
+        train_batch = (
+            min(config.batch_size, forced)
+            if config.batch_size and forced
+            else (config.batch_size or forced)
+        )
+        mixed = config.mixed_precision and device.type == "cuda"
+        return cls(train_batch, forced, device.type, mixed)
+
+    def precision(self) -> AbstractContextManager[None]:
+        """bfloat16 where asked for and worth it."""
+        return torch.autocast(self.device_type, torch.bfloat16, enabled=self.mixed_precision)
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What an epoch came to."""
+
+    loss: float  # mean over training nodes; NaN where there was nothing to learn from
+    skipped: int  # steps left out because their gradient was not finite
+
+
+def train_epoch(
+    model: GraphTransformer,
+    optimiser: torch.optim.Optimizer,
+    data: LocalData,
+    global_nodes: GlobalNodes,
+    steps: Steps,
+) -> EpochReport:
+    """One pass over the labelled training nodes, lines 7 and 8 of Algorithm 2.
+
+    The samples and the signs of the positional encoding are drawn anew; the global nodes follow
+    every node that a step computes, labelled or not.
+    """
+    model.train()
+    train = data.splits["train"]
+    order = train if steps.train_batch == 0 else train[torch.randperm(len(train))]
+    losses, skipped = [], 0
+    for batch in batches(
+        data.inputs.with_flipped_signs(),
+        data.sampler.draw(),
+        order,
+        size=steps.train_batch,
+        layers=len(model.layers),
+    ):
+        with steps.precision():
+            output = model(batch.inputs, global_nodes.centres, batch.blocks)
+        if len(batch.targets):
+            logits = _wanted(output.logits, batch).float()
+            loss = functional.cross_entropy(logits, data.labels[batch.targets])
+            if _step(model, optimiser, loss):
+                losses.append(float(loss) * len(batch.targets))
+            else:
+                skipped += 1
+        global_nodes.update(output.representations)
+    return EpochReport(sum(losses) / len(train) if losses else math.nan, skipped)
+
+
+@torch.no_grad()
+def predict(
+    model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: Steps
+) -> Tensor:
+    """Class scores of every node, with the strongest samples, shape (n, classes)."""
+    model.eval()
+    scores = []
+    with steps.precision():
+        for batch in batches(
+            data.inputs,
+            data.sampler.strongest(),
+            torch.arange(len(data.labels), device=data.labels.device),
+            size=steps.predict_batch,
+            layers=len(model.layers),
+        ):
+            output = model(batch.inputs, global_nodes.centres, batch.blocks)
+            scores.append(_wanted(output.logits, batch).float())
+    return torch.cat(scores)
+
+
+@torch.no_grad()
+def represent(model: GraphTransformer, data: LocalData, steps: Steps) -> list[Tensor]:
+    """Representations at every layer boundary before there are global nodes, (b, d) each.
+
+    Of all nodes, or of a random batch where the whole subgraph would not fit.
+    """
+    model.eval()
+    order = torch.randperm(len(data.labels)).to(data.labels.device)
+    with steps.precision():
+        batch = next(
+            batches(
+                data.inputs,
+                data.sampler.strongest(),
+                order,
+                size=steps.predict_batch,
+                layers=len(model.layers),
+            )
+        )
+        nobody = GlobalNodes.none(len(model.layers), model.width, data.labels)
+        output: TransformerOutput = model(batch.inputs, nobody.centres, batch.blocks)
+        return output.representations
+
+
+def accuracy(scores: Tensor, data: LocalData, split: str) -> float:
+    """Share of a split's nodes whose class is right; NaN for an empty split."""
+    nodes = data.splits[split]
+    if not len(nodes):
+        return math.nan
+    return float((scores[nodes].argmax(dim=1) == data.labels[nodes]).float().mean())
+
+
+def _wanted(logits: Tensor, batch: Batch) -> Tensor:
+    return logits if batch.outputs is None else logits.index_select(0, batch.outputs)
+
+
+def _step(model: GraphTransformer, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
+    """Descend, unless the gradient is not finite; say which."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
+        return False
+    optimiser.step()
+    return True

@@ -1,0 +1,37 @@
+"""Personalised aggregation, section 4.2, equation 8."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgt_server.transport import Floats
+
+Array32 = NDArray[np.float32]
+
+
+def softmax_weights(similarity: Floats, tau: float) -> Floats:
+    """α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), shape (M, M), each row a distribution.
+
+    A similarity of −∞ leaves that client out.
+    """
+    left_out = np.isneginf(similarity)
+    scores = np.where(left_out, -np.inf, tau * np.where(left_out, 0.0, similarity))
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def personalised_models(weights: Floats, models: Array32) -> Array32:
+    """θ̂_i = Σ_j α_ij θ_j for every client at once: shapes (M, M) and (M, P) to (M, P)."""
+    return np.asarray(weights.astype(models.dtype) @ models)
+
+
+def personalised_global_nodes(weights: Floats, global_nodes: Array32, plans: Floats) -> Array32:
+    """μ̂_i: every client's global nodes brought into client i's order, averaged with α_i.
+
+    μ̂_{i,k} = Σ_j α_ij Σ_l T_{ij,kl} μ_{j,l}, one matrix product over (j, l).
+
+    Shapes: weights (M, M), global_nodes (M, n_g, d), plans (M, M, n_g, n_g) to (M, n_g, d).
+    """
+    clients, count, width = global_nodes.shape
+    mixing = (weights[:, :, None, None] * plans).transpose(0, 2, 1, 3)  # (i, k, j, l)
+    mixed = mixing.reshape(clients * count, clients * count) @ global_nodes.reshape(-1, width)
+    return np.asarray(mixed.reshape(clients, count, width), dtype=np.float32)

@@ -1,0 +1,48 @@
+"""What happened, as JSON lines: one for the start, each round, each warning, the end."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Appends events to a file; what was written stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, event: str, **facts: Any) -> None:
+        """Append an event with the time of day."""
+        line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        with self.path.open("a") as stream:
+            stream.write(json.dumps(_plain(line), ensure_ascii=False) + "\n")
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """All events so far; a line torn by a crash is passed over."""
+        if not self.path.exists():
+            return
+        for line in self.path.read_text().splitlines():
+            try:
+                yield json.loads(line)
+            except json.JSONDecodeError:
+                continue
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """Round events in order; of a round that was run again after a resume, the last."""
+        events = {event["round"]: event for event in self.read() if event["event"] == "round"}
+        return [events[number] for number in sorted(events)]
+
+
+def _plain(value: Any) -> Any:
+    """NaN has no place in JSON."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value

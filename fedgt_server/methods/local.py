@@ -1,0 +1,30 @@
+"""Training at home: the coordinator only keeps the minutes."""
+
+from collections.abc import Mapping
+
+from fedgt_server.methods.base import RoundReport, ServerMethod
+from shared.wire import Arrays, Update
+
+
+class Local(ServerMethod):
+    """Sends nothing, averages nothing."""
+
+    averages_parameters = False
+
+    def begin(self, initial: Arrays) -> None:
+        """Institutions start by themselves, from the same seed."""
+
+    def message(self, institution: str) -> Arrays:
+        """Nothing."""
+        return {}
+
+    def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
+        """Nothing to take."""
+        return RoundReport()
+
+    def durable(self) -> Arrays:
+        """Nothing."""
+        return {}
+
+    def restore(self, saved: Arrays) -> None:
+        """Nothing."""

@@ -1,0 +1,86 @@
+"""Optimal transport between the global nodes of clients, section 4.2, equation 7."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+Floats = NDArray[np.float64]
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """Each vector at length 1 (a zero vector stays zero), shape (…, d)."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12))
+
+
+def centred(global_nodes: Floats) -> Floats:
+    """Global nodes without what all clients have in common, shape (M, n_g, d).
+
+    Representations share one large direction; left in, it makes every cosine 1 within a few
+    rounds and the personalised average a plain one.
+    """
+    return np.asarray(global_nodes - global_nodes.mean(axis=(0, 1)))
+
+
+def hungarian(cosine: Floats) -> Floats:
+    """The bijection π that maximises Σ_k cosine[k, π(k)], as a 0/1 plan, shape (n_g, n_g)."""
+    plan = np.zeros_like(cosine)
+    plan[linear_sum_assignment(cosine, maximize=True)] = 1.0
+    return plan
+
+
+def sinkhorn(cosine: Floats, *, entropy: float = 0.05, iterations: int = 200) -> Floats:
+    """The doubly stochastic plan T that maximises Σ T·cosine + entropy · H(T) (Cuturi 2013).
+
+    In place of a bijection, each node of one client is spread over the other's; rows and columns
+    sum to 1. Scaling happens on logarithms, which do not underflow at small ``entropy``.
+    """
+    log_plan = cosine / entropy
+    for _ in range(iterations):
+        log_plan = log_plan - np.logaddexp.reduce(log_plan, axis=1, keepdims=True)
+        log_plan = log_plan - np.logaddexp.reduce(log_plan, axis=0, keepdims=True)
+    # Rows last: they are what averages are taken over.
+    return np.asarray(np.exp(log_plan - np.logaddexp.reduce(log_plan, axis=1, keepdims=True)))
+
+
+def identity(cosine: Floats) -> Floats:
+    """No alignment: node k belongs to node k."""
+    return np.eye(len(cosine))
+
+
+PLANS = {"hungarian": hungarian, "sinkhorn": sinkhorn, "none": identity}
+
+
+def transport(global_nodes: Floats, plan: str) -> tuple[Floats, Floats]:
+    """Plans between every two clients, and the similarity they come to.
+
+    S_ij = (1 / n_g) Σ_kl T_kl cos(μ_{i,k}, μ_{j,l}); with the best bijection as T, equation 7.
+    S is symmetric and so is the transport, so half of it is computed.
+
+    Parameters
+    ----------
+    global_nodes : shape (M, n_g, d)
+    plan : a name of ``PLANS``
+
+    Returns
+    -------
+    similarity : S, shape (M, M), 1 on the diagonal
+    plans : T, shape (M, M, n_g, n_g); T[i, j] brings client j's nodes into client i's order
+    """
+    clients, count, _ = global_nodes.shape
+    unit = unit_rows(global_nodes)
+    similarity = np.eye(clients)
+    plans = np.tile(np.eye(count), (clients, clients, 1, 1))
+    for i in range(clients):
+        for j in range(i + 1, clients):
+            cosine = unit[i] @ unit[j].T  # shape: (n_g, n_g)
+            plans[i, j] = PLANS[plan](cosine)
+            plans[j, i] = plans[i, j].T
+            similarity[i, j] = similarity[j, i] = (plans[i, j] * cosine).sum() / count
+    return similarity, plans
+
+
+def spread(similarity: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of the similarities between different clients."""
+    others = similarity[~np.eye(len(similarity), dtype=bool)]
+    return (float(others.mean()), float(others.std())) if len(others) else (0.0, 0.0)

@@ -1,0 +1,203 @@
+"""RunConfig: every setting of a run, documented here, validated once.
+
+The same keys, in kebab-case, stand with their defaults in ``[tool.flwr.app.config]`` of
+``pyproject.toml``, where Flower reads them; a test keeps the two equal. Where the paper's words and
+what was measured to work differ, the difference is a key, and the preset ``paper`` sets them all
+back.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from shared.errors import FedGTError
+
+Scalar = str | int | float | bool
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class RunConfig(BaseModel):
+    """The settings of one run, the same for all institutions."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=_kebab, populate_by_name=True
+    )
+
+    # --- what to learn from -------------------------------------------------------------------
+    dataset: str = Field(
+        "consortium",
+        description="a name of 'fedgt data list'; institutions "
+        "with their own data say so in their node-config (data-dir)",
+    )
+    setting: Literal["disjoint", "overlap", "louvain", "unbalanced"] = Field(
+        "disjoint", description="how a named dataset is divided among simulated institutions"
+    )
+    data_dir: str = Field(
+        "",
+        description="where raw files of named datasets lie; empty: "
+        "$FEDGT_DATA, then the per-user cache",
+    )
+    seed: int = Field(0, ge=0, description="of partition, split, initialisation and sampling")
+
+    # --- method and rounds --------------------------------------------------------------------
+    method: Literal["fedgt", "local"] = Field("fedgt", description="which method to train")
+    rounds: int = Field(100, ge=1, description="R")
+    local_epochs: int = Field(1, ge=1, description="E, passes over the local data in a round")
+    batch_size: int = Field(0, ge=0, description="training nodes in a step; 0: all of them")
+    lr: float = Field(0.002, gt=0, description="η of Adam")
+    lr_schedule: Literal["constant", "cosine"] = Field(
+        "cosine", description="over the rounds; cosine falls from lr to 0"
+    )
+    weight_decay: float = Field(5e-4, ge=0, description="of Adam")
+
+    # --- the graph transformer ----------------------------------------------------------------
+    hidden: int = Field(128, ge=1, description="d")
+    layers: int = Field(2, ge=1, description="L")
+    heads: int = Field(4, ge=1, description="attention heads; must divide hidden")
+    dropout: float = Field(0.5, ge=0, lt=1, description="on inputs and residual branches")
+    positional_dimensions: int = Field(8, ge=0, description="of the Laplacian encoding")
+    samples: int = Field(16, ge=1, description="n_s, nodes drawn for local attention")
+    sampler: Literal["ppr", "graphsage", "attribute"] = Field(
+        "ppr", description="where local attention draws its nodes from"
+    )
+    ppr_nu: float = Field(0.15, gt=0, lt=1, description="ν, the walker's chance to return")
+    ppr_tolerance: float = Field(1e-5, gt=0, description="exactness of PPR, times degree")
+    ppr_bias: bool = Field(
+        True, description="learned multiple of log PPR in local attention (not in the paper)"
+    )
+    global_nodes: int = Field(10, ge=0, description="n_g; 0: no global attention")
+    global_node_sets: Literal["layers", "input"] = Field(
+        "layers",
+        description="what global nodes are centres of: the representations at every "
+        "layer boundary, or the input representations for all layers (as the paper has it)",
+    )
+    momentum: float = Field(0.9, ge=0, le=1, description="γ of the online clustering")
+
+    # --- personalised aggregation -------------------------------------------------------------
+    similarity: Literal["hungarian", "sinkhorn", "none", "update", "label"] = Field(
+        "hungarian",
+        description="of clients: optimal transport between global nodes, exact or "
+        "entropic; without alignment; of updates; of label distributions (uploads them)",
+    )
+    aggregation: Literal["personalised", "mean"] = Field(
+        "personalised", description="equation 8, or the plain mean of all"
+    )
+    tau: float = Field(5.0, ge=0, description="τ, scale of similarities in the softmax")
+    centre_fingerprints: bool = Field(
+        True, description="subtract the clients' common mean before the cosine (not in the paper)"
+    )
+
+    # --- local differential privacy -----------------------------------------------------------
+    ldp: Literal["off", "global-nodes", "all"] = Field(
+        "global-nodes", description="what is clipped and noised before upload; all: Δθ too"
+    )
+    ldp_clip: float = Field(1.0, gt=0, description="δ, on coordinates in a public unit scale")
+    ldp_noise: float = Field(0.5, gt=0, description="λ of the Laplace noise; ε = 2δ/λ a coordinate")
+    ldp_noise_seed: int = Field(
+        -1,
+        ge=-1,
+        description="-1: noise from the system's entropy; "
+        "otherwise repeatable, and the run is not private",
+    )
+
+    # --- the federation -----------------------------------------------------------------------
+    federation: str = Field("default", min_length=1, description="names the durable state")
+    run_name: str = Field("", description="names the run's state and results; empty: Flower's id")
+    results_dir: str = Field("runs", description="the coordinator's checkpoints and journal")
+    min_institutions: int = Field(
+        2, ge=1, description="to start a run and to end a round: the quorum"
+    )
+    round_deadline: float = Field(600.0, gt=0, description="seconds a round waits for institutions")
+    give_up_after: float = Field(
+        3600.0, gt=0, description="seconds without quorum until the run ends with a checkpoint"
+    )
+    resume: bool = Field(False, description="continue run-name from its last checkpoint")
+
+    # --- the institution's machine ------------------------------------------------------------
+    state_dir: str = Field("", description="durable state of institutions; empty: per-user folder")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, …")
+    mixed_precision: bool = Field(False, description="bfloat16 autocast, on CUDA devices")
+    threads: int = Field(
+        1,
+        ge=0,
+        description="of torch on the CPU; 0: its own choice. Results "
+        "are bit-identical only for equal numbers",
+    )
+    memory_budget_mb: int = Field(4096, ge=1, description="above it a step works in batches")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "RunConfig":
+        if self.hidden % self.heads:
+            raise ValueError(f"heads is {self.heads}, which does not divide hidden {self.hidden}")
+        if (
+            self.global_nodes == 0
+            and self.method == "fedgt"
+            and self.similarity in ("hungarian", "sinkhorn", "none")
+            and self.aggregation == "personalised"
+        ):
+            raise ValueError(
+                f"similarity '{self.similarity}' compares global nodes, but global-nodes is 0: "
+                "choose similarity update or label, or aggregation mean"
+            )
+        return self
+
+    @classmethod
+    def build(
+        cls, values: Mapping[str, Scalar] | None = None, *, preset: str = "default"
+    ) -> "RunConfig":
+        """Defaults, then the preset, then ``values`` in kebab-case.
+
+        Raises
+        ------
+        FedGTError
+            In one line that names the key, the value seen and what would be right.
+        """
+        if preset not in PRESETS:
+            raise FedGTError(f"preset is '{preset}', expected one of {', '.join(PRESETS)}")
+        merged = {**PRESETS[preset], **(values or {})}
+        try:
+            return cls.model_validate(merged)
+        except ValidationError as error:
+            raise FedGTError(_first_fault(error)) from None
+
+    def to_flower(self) -> dict[str, Scalar]:
+        """The settings as Flower's run-config takes them."""
+        return dict(self.model_dump(by_alias=True))
+
+    @property
+    def data_folder(self) -> Path | None:
+        """``data-dir`` as a path, None where it is empty."""
+        return Path(self.data_dir) if self.data_dir else None
+
+
+# Each entry: what differs from the defaults.
+PRESETS: dict[str, dict[str, Scalar]] = {
+    "default": {},
+    "paper": {
+        "batch-size": 64,
+        "lr": 0.001,
+        "lr-schedule": "constant",
+        "ppr-bias": False,
+        "global-node-sets": "input",
+        "centre-fingerprints": False,
+        "ldp-clip": 0.002,
+        "ldp-noise": 0.001,
+    },
+}
+
+
+def _first_fault(error: ValidationError) -> str:
+    """One line from pydantic's report."""
+    fault = error.errors()[0]
+    if not fault["loc"]:
+        return fault["msg"].removeprefix("Value error, ")
+    key = _kebab(str(fault["loc"][0]))
+    if fault["type"] == "extra_forbidden":
+        known = ", ".join(sorted(_kebab(name) for name in RunConfig.model_fields))
+        return f"there is no setting '{key}'; there are: {known}"
+    return f"{key} is {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"

@@ -1,0 +1,165 @@
+"""What travels between the coordinator and an institution, and under which names.
+
+A message holds at most three records: ``arrays`` (Δθ or θ̂, global nodes), ``facts`` (round,
+names, what an institution says of itself) and ``metrics`` (numbers). Node features, labels, ids
+and links have no place in any of them.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+from flwr.app import Array as FlowerArray
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from shared.errors import FedGTError
+from shared.files import Array
+
+Arrays = dict[str, Array]
+Fact = str | int | bool | list[str]
+
+# Arrays with a meaning of their own; every other name is a parameter of the model.
+GLOBAL_NODES = "global_nodes"  # shape: (sets, n_g, d)
+LABEL_DISTRIBUTION = "label_distribution"  # shape: (classes,); only for similarity 'label'
+
+_ARRAYS, _FACTS, _METRICS = "arrays", "facts", "metrics"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What institutions must agree on before their models can be averaged."""
+
+    version: str  # of FedGT
+    features: list[str]
+    classes: list[str]
+    parameters: dict[str, list[int]]  # shape of every parameter of the model
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """An institution's answer to the first question."""
+
+    institution: str
+    profile: Profile
+    initial: Arrays = field(default_factory=dict)  # the starting point, where it was asked for
+
+    def to_records(self) -> RecordDict:
+        """As message content."""
+        facts = {"institution": self.institution, "profile": json.dumps(asdict(self.profile))}
+        return _records(self.initial, facts)
+
+    @classmethod
+    def from_records(cls, content: RecordDict) -> "Introduction":
+        """From message content."""
+        facts = _facts(content)
+        return cls(
+            str(facts["institution"]),
+            Profile(**json.loads(str(facts["profile"]))),
+            _arrays(content),
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """The coordinator's first question."""
+
+    want_initial: bool = False
+
+    def to_records(self) -> RecordDict:
+        """As message content."""
+        return _records({}, {"want-initial": self.want_initial})
+
+    @classmethod
+    def from_records(cls, content: RecordDict) -> "Question":
+        """From message content."""
+        return cls(bool(_facts(content)["want-initial"]))
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """What an institution is asked to do in a round."""
+
+    round_number: int
+    arrays: Arrays  # θ̂_i and μ̂_i
+    keep_best: bool = False  # the model after the institution's last round is the best so far
+    finish: bool = False  # the run is over: train no more
+
+    def to_records(self) -> RecordDict:
+        """As message content."""
+        return _records(
+            self.arrays,
+            {"round": self.round_number, "keep-best": self.keep_best, "finish": self.finish},
+        )
+
+    @classmethod
+    def from_records(cls, content: RecordDict) -> "Instruction":
+        """From message content."""
+        facts = _facts(content)
+        return cls(
+            int(str(facts["round"])),
+            _arrays(content),
+            bool(facts["keep-best"]),
+            bool(facts["finish"]),
+        )
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an institution answers."""
+
+    institution: str
+    arrays: Arrays  # Δθ_i and μ_i
+    metrics: dict[str, float]  # a measure that does not apply (no test nodes) is absent
+    warnings: list[str] = field(default_factory=list)
+
+    def to_records(self) -> RecordDict:
+        """As message content."""
+        facts: dict[str, Fact] = {"institution": self.institution, "warnings": self.warnings}
+        records = _records(self.arrays, facts)
+        finite = {name: value for name, value in self.metrics.items() if math.isfinite(value)}
+        records[_METRICS] = MetricRecord(dict(finite))
+        return records
+
+    @classmethod
+    def from_records(cls, content: RecordDict) -> "Update":
+        """From message content."""
+        facts, metrics = _facts(content), content.metric_records.get(_METRICS)
+        if metrics is None:
+            raise FedGTError("a reply holds no metrics")
+        warnings = facts["warnings"]
+        return cls(
+            str(facts["institution"]),
+            _arrays(content),
+            {name: float(value) for name, value in metrics.items() if not isinstance(value, list)},
+            [str(warning) for warning in warnings] if isinstance(warnings, list) else [],
+        )
+
+
+def count_bytes(content: RecordDict) -> int:
+    """Size of a message's records."""
+    return sum(
+        record.count_bytes()
+        for kind in (content.array_records, content.metric_records, content.config_records)
+        for record in kind.values()
+    )
+
+
+def _records(arrays: Arrays, facts: Mapping[str, Fact]) -> RecordDict:
+    record = ArrayRecord(
+        {name: FlowerArray(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    )
+    return RecordDict({_ARRAYS: record, _FACTS: ConfigRecord(dict(facts))})
+
+
+def _facts(content: RecordDict) -> ConfigRecord:
+    facts = content.config_records.get(_FACTS)
+    if facts is None:
+        raise FedGTError("a message holds no facts: is the other side another version of FedGT?")
+    return facts
+
+
+def _arrays(content: RecordDict) -> Arrays:
+    record = content.array_records.get(_ARRAYS)
+    return {} if record is None else {name: array.numpy() for name, array in record.items()}
