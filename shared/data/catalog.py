@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from shared.data import benchmarks, consortium
 from shared.errors import FedGTError
 from shared.graph import Graph
+from shared.places import cache_dir
 
 logger = logging.getLogger(__name__)
 
@@ -104,14 +105,6 @@ def find(name: str, data_dir: Path | None = None) -> Path | None:
         return None
     folders = (place / folder for place in _places(data_dir) for folder in source.folders)
     return next((folder for folder in folders if not source.missing(folder)), None)
-
-
-def cache_dir() -> Path:
-    """The per-user cache: ``$FEDGT_CACHE``, else the XDG cache folder."""
-    if chosen := os.environ.get("FEDGT_CACHE"):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "fedgt"
 
 
 def _places(data_dir: Path | None) -> list[Path]:
