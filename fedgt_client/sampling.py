@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +22,8 @@ class Sampler:
     """Draws from a pool without replacement, all nodes at once."""
 
     def __init__(self, pool: Pool, samples: int, device: torch.device) -> None:
-        neighbours, weights = (torch.as_tensor(array, device=device) for array in pool)
+        # Copies: memory-mapped arrays are read-only, which torch does not support.
+        neighbours, weights = (torch.from_numpy(np.array(array)).to(device) for array in pool)
         self._neighbours = neighbours.long()  # shape: (n, pool size)
         self._log_weights = weights.log()  # shape: (n, pool size), -inf where there is nobody
         self._samples = min(samples, neighbours.shape[1])

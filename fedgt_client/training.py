@@ -113,7 +113,7 @@ def train_epoch(
             logits = _wanted(output.logits, batch).float()
             loss = functional.cross_entropy(logits, data.labels[batch.targets])
             if _step(model, optimiser, loss):
-                losses.append(float(loss) * len(batch.targets))
+                losses.append(loss.item() * len(batch.targets))
             else:
                 skipped += 1
         global_nodes.update(output.representations)

@@ -21,6 +21,11 @@ class Journal:
         with self.path.open("a") as stream:
             stream.write(json.dumps(_plain(line), ensure_ascii=False) + "\n")
 
+    def start_anew(self) -> None:
+        """Put an earlier run's journal of the same name aside."""
+        if self.path.exists():
+            self.path.replace(self.path.with_suffix(".previous.jsonl"))
+
     def read(self) -> Iterator[dict[str, Any]]:
         """All events so far; a line torn by a crash is passed over."""
         if not self.path.exists():

@@ -112,6 +112,9 @@ class RunConfig(BaseModel):
     min_institutions: int = Field(
         2, ge=1, description="to start a run and to end a round: the quorum"
     )
+    start_institutions: int = Field(
+        0, ge=0, description="to wait for before the first round; 0: min-institutions"
+    )
     round_deadline: float = Field(600.0, gt=0, description="seconds a round waits for institutions")
     give_up_after: float = Field(
         3600.0, gt=0, description="seconds without quorum until the run ends with a checkpoint"

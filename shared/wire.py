@@ -18,7 +18,7 @@ from shared.errors import FedGTError
 from shared.files import Array
 
 Arrays = dict[str, Array]
-Fact = str | int | bool | list[str]
+Fact = str | int | bool
 
 # Arrays with a meaning of their own; every other name is a parameter of the model.
 GLOBAL_NODES = "global_nodes"  # shape: (sets, n_g, d)
@@ -116,8 +116,9 @@ class Update:
 
     def to_records(self) -> RecordDict:
         """As message content."""
-        facts: dict[str, Fact] = {"institution": self.institution, "warnings": self.warnings}
-        records = _records(self.arrays, facts)
+        # As JSON: Flower cannot count the bytes of an empty list.
+        warnings = json.dumps(self.warnings)
+        records = _records(self.arrays, {"institution": self.institution, "warnings": warnings})
         finite = {name: value for name, value in self.metrics.items() if math.isfinite(value)}
         records[_METRICS] = MetricRecord(dict(finite))
         return records
@@ -128,12 +129,11 @@ class Update:
         facts, metrics = _facts(content), content.metric_records.get(_METRICS)
         if metrics is None:
             raise FedGTError("a reply holds no metrics")
-        warnings = facts["warnings"]
         return cls(
             str(facts["institution"]),
             _arrays(content),
             {name: float(value) for name, value in metrics.items() if not isinstance(value, list)},
-            [str(warning) for warning in warnings] if isinstance(warnings, list) else [],
+            [str(warning) for warning in json.loads(str(facts["warnings"]))],
         )
 
 

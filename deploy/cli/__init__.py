@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from deploy.cli import data, tables
+from deploy.cli import data, run, tables
 from shared.errors import FedGTError
 
 app = typer.Typer(
@@ -17,6 +17,8 @@ app = typer.Typer(
 data.app.add_typer(tables.app)
 app.add_typer(data.app, name="data")
 
+app.command()(run.run)
+
 
 def main() -> None:
     """Run the command line; a fault the user can mend is one line and exit code 2."""
@@ -25,7 +27,11 @@ def main() -> None:
     except FedGTError as error:
         print(f"fedgt: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"fedgt: {place}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,114 @@
+"""``fedgt run``: train a federation on this machine."""
+
+import logging
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from deploy.cli.output import Json, notes, print_json, print_table
+from deploy.run import check_out, placed, run_in_process
+from shared.config import PRESETS, RunConfig, Scalar
+from shared.errors import FedGTError
+
+
+class Engine(StrEnum):
+    """What carries the messages."""
+
+    inprocess = "inprocess"
+    flower = "flower"
+
+
+def run(
+    dataset: Annotated[str, typer.Option(help="A name of 'fedgt data list'.")] = "consortium",
+    clients: Annotated[int, typer.Option(min=1, help="Simulated institutions.")] = 6,
+    setting: Annotated[
+        str, typer.Option(help="disjoint, overlap, louvain, unbalanced.")
+    ] = "disjoint",
+    method: Annotated[str, typer.Option(help="Which method to train.")] = "fedgt",
+    rounds: Annotated[int | None, typer.Option(help="Rounds; default: as configured.")] = None,
+    seed: Annotated[int, typer.Option(help="Of partition, split, model and sampling.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Results folder; default: runs/….")] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="One process, or Flower's simulation.")
+    ] = Engine.inprocess,
+    preset: Annotated[
+        str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)}.")
+    ] = "default",
+    data_dir: Annotated[Path | None, typer.Option(help="Where raw datasets lie.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of a run.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a federation of simulated institutions on this machine."""
+    out = out or Path("runs") / f"{dataset}-{setting}-{clients}-{method}-seed{seed}"
+    values: dict[str, Scalar] = {
+        "dataset": dataset,
+        "setting": setting,
+        "method": method,
+        "seed": seed,
+        "data-dir": str(data_dir or ""),
+        "resume": resume,
+        **({"rounds": rounds} if rounds is not None else {}),
+        **parse_settings(settings or []),
+    }
+    config = RunConfig.build(placed(values, out, clients), preset=preset)
+    check_out(out, resume=resume)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    if engine is Engine.inprocess:
+        result = _with_progress(config, clients, quiet=json)
+    else:
+        from deploy.simulation import run_simulation
+
+        result = run_simulation(config, clients, show=not json)
+    if json:
+        print_json(result | {"out": str(out)})
+    else:
+        _show(result, out)
+
+
+def parse_settings(settings: list[str]) -> dict[str, Scalar]:
+    """``key=value`` pairs; the values are checked with all others later."""
+    parsed: dict[str, Scalar] = {}
+    for setting in settings:
+        key, found, value = setting.partition("=")
+        if not found:
+            raise FedGTError(f"--set {setting}: expected KEY=VALUE")
+        parsed[key.strip()] = value.strip()
+    return parsed
+
+
+def _with_progress(config: RunConfig, clients: int, *, quiet: bool) -> dict[str, Any]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=notes, disable=quiet) as progress:
+        task = progress.add_task("preparing", total=config.rounds)
+
+        def observe(facts: dict[str, Any]) -> None:
+            description = f"validation {facts['val_accuracy']:.1%}"
+            progress.update(task, completed=facts["round"], description=description)
+
+        return run_in_process(config, clients, observe)
+
+
+def _show(result: dict[str, Any], out: Path) -> None:
+    rows = [
+        [name, _percent(facts["val_accuracy"]), _percent(facts["test_accuracy"])]
+        for name, facts in result["per_client"].items()
+    ]
+    rows.append(["mean", _percent(result["val_accuracy"]), _percent(result["test_accuracy"])])
+    title = f"{result['method']}, best round {result['best_round']} of {result['rounds']}"
+    print_table(title, ["institution", "validation %", "test %"], rows)
+    print(f"results: {out}")
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f}"

@@ -1,0 +1,55 @@
+"""A whole run on one machine, by either engine."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from deploy.inprocess import InProcessGrid
+from fedgt_server.methods import server_method
+from fedgt_server.round import Federation, Observer
+from fedgt_server.strategy import FedGTStrategy
+from shared.config import RunConfig, Scalar
+from shared.errors import FedGTError
+
+
+def placed(values: dict[str, Scalar], out: Path, clients: int) -> dict[str, Scalar]:
+    """``values`` with results and institutions' state under ``out``, waiting for all clients."""
+    out = out.absolute()
+    data_dir = str(values.get("data-dir") or os.environ.get("FEDGT_DATA") or "")
+    return {
+        "min-institutions": clients,
+        **values,
+        # Other processes need not share this one's working directory or environment.
+        "data-dir": str(Path(data_dir).absolute()) if data_dir else "",
+        "results-dir": str(out.parent),
+        "run-name": out.name,
+        "state-dir": str(out / "institutions"),
+    }
+
+
+def check_out(out: Path, *, resume: bool) -> None:
+    """Refuse to mix two runs in one folder."""
+    if not resume and out.exists() and any(out.iterdir()):
+        raise FedGTError(f"{out} holds another run: choose another --out, or add --resume")
+
+
+def run_in_process(
+    config: RunConfig, clients: int, observe: Observer = lambda _: None
+) -> dict[str, Any]:
+    """Run ``clients`` simulated institutions one after the other in this process."""
+    from fedgt_client.app import app  # takes seconds to import: torch
+
+    grid = InProcessGrid(
+        app,
+        [{"partition-id": index, "num-partitions": clients} for index in range(clients)],
+        config.to_flower(),
+    )
+    strategy = FedGTStrategy(config, server_method(config))
+    return Federation(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
+
+
+def read_result(out: Path) -> dict[str, Any]:
+    """The result of a run in another process."""
+    result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    return result

@@ -1,0 +1,115 @@
+"""What a round does at an institution, top to bottom."""
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from flwr.app import UserConfig
+from flwr.client import NumPyClient
+from flwr.common import NDArrays, Scalar
+
+from fedgt_client.data import institution_name, open_institution
+from fedgt_client.methods import METHODS, ClientMethod
+from fedgt_client.preprocess.cache import prepare
+from fedgt_client.state import StateStore
+from shared.config import RunConfig
+from shared.places import cache_dir, state_dir
+from shared.version import VERSION
+from shared.wire import Profile
+
+logger = logging.getLogger(__name__)
+
+
+class FedGTClient(NumPyClient):
+    """One institution in one run: its subgraph, its model, its durable state.
+
+    What Flower hands over as lists has names, which travel beside them in the configuration and
+    the metrics as JSON.
+    """
+
+    def __init__(
+        self,
+        institution: str,
+        profile: Callable[[ClientMethod], Profile],
+        method: Callable[[], ClientMethod],
+        store: StateStore,
+    ) -> None:
+        self.institution = institution
+        self._new_method = method
+        self._method = method()
+        self._profile = profile(self._method)
+        self._store = store
+        self._round: int | None = None  # whose state is in memory
+
+    @classmethod
+    def open(cls, node_config: UserConfig, config: RunConfig, run_name: str) -> "FedGTClient":
+        """Open the institution's data and prepare it, or find it prepared."""
+        torch.set_num_threads(config.threads or torch.get_num_threads())
+        institution = institution_name(node_config)
+        graph = open_institution(node_config, config)
+        prepared = prepare(graph, config, cache_dir() / "prepared")
+        root = Path(str(node_config.get("state-dir") or config.state_dir or state_dir()))
+        return cls(
+            institution,
+            lambda method: Profile(
+                version=VERSION,
+                features=list(graph.feature_names),
+                classes=list(graph.class_names),
+                parameters={
+                    name: list(array.shape) for name, array in method.initial_arrays().items()
+                },
+            ),
+            lambda: METHODS[config.method](graph, prepared, config, institution),
+            StateStore(root, config.federation, run_name, institution),
+        )
+
+    def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
+        """Who this is, and what all institutions must agree on."""
+        return {"institution": self.institution, "profile": json.dumps(asdict(self._profile))}
+
+    def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
+        """The seeded starting point, in the order of the profile's parameters."""
+        return list(self._new_method().initial_arrays().values())
+
+    def fit(
+        self, parameters: NDArrays, config: dict[str, Scalar]
+    ) -> tuple[NDArrays, int, dict[str, Scalar]]:
+        """A round: restore, take over, train, evaluate, save, answer."""
+        started, round_number = time.monotonic(), int(config["round"])
+        self._restore(round_number)
+        if config["keep-best"] and self._round is not None:
+            self._store.keep_best(self._method.personal_model())
+        if config["finish"]:
+            return [], 0, {"names": "[]", "warnings": "[]"}
+        received = dict(zip(json.loads(str(config["names"])), parameters, strict=True))
+        result = self._method.fit(received, round_number)
+        self._store.save(round_number, self._method.durable())
+        self._round = round_number
+        for warning in result.warnings:
+            logger.warning("%s: %s", self.institution, warning)
+        metrics: dict[str, Scalar] = {
+            **result.metrics,
+            "seconds": time.monotonic() - started,
+            "names": json.dumps(list(result.upload)),
+            "warnings": json.dumps(result.warnings),
+        }
+        return [np.asarray(array) for array in result.upload.values()], 0, metrics
+
+    def _restore(self, round_number: int) -> None:
+        """Bring the state after this institution's last round before ``round_number`` to memory.
+
+        Usually it is there. It is not in a new process, in one of several processes that take
+        turns, or when a coordinator that resumed asks for a round again.
+        """
+        newest = self._store.newest_before(round_number)
+        if newest == self._round:
+            return
+        self._method = self._new_method()
+        if newest is not None:
+            self._method.restore(self._store.load(newest))
+        self._round = newest

@@ -1,0 +1,60 @@
+"""Which subgraph this institution holds, and what it is called."""
+
+import hashlib
+from pathlib import Path
+
+from flwr.app import UserConfig
+
+from shared.config import RunConfig
+from shared.data.institutions import institutions
+from shared.errors import FedGTError
+from shared.files import atomic_folder
+from shared.graph import Graph
+from shared.places import cache_dir
+
+# Part of the cache's key: raise it when partitions or splits change.
+_VERSION = 1
+
+
+def institution_name(node_config: UserConfig) -> str:
+    """As the institution calls itself; simulated ones are numbered."""
+    if name := node_config.get("institution"):
+        return str(name)
+    if "partition-id" in node_config:
+        return f"institution-{int(node_config['partition-id']):02d}"
+    raise FedGTError(
+        'this supernode does not say whose it is: add institution="…" to its --node-config'
+    )
+
+
+def open_institution(node_config: UserConfig, config: RunConfig) -> Graph:
+    """The institution's own data, or a simulated institution's share of a named dataset."""
+    if folder := node_config.get("data-dir"):
+        return Graph.open(Path(str(folder)))
+    if "partition-id" not in node_config or "num-partitions" not in node_config:
+        raise FedGTError(
+            "this supernode does not say where its data is: "
+            "add data-dir=\"…\" (made by 'fedgt data import') to its --node-config"
+        )
+    return _share(config, int(node_config["partition-id"]), int(node_config["num-partitions"]))
+
+
+def _share(config: RunConfig, index: int, clients: int) -> Graph:
+    """Part ``index`` of the configured dataset, kept on disk: all processes divide it once."""
+    key = f"{_VERSION}/{config.dataset}/{config.setting}/{clients}/{config.seed}/{config.data_dir}"
+    name = f"{config.dataset}-{config.setting}-{clients}-{config.seed}"
+    folder = cache_dir() / "partitions" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    if config.dataset == "consortium" or not folder.exists():
+        parts = institutions(
+            config.dataset,
+            clients=clients,
+            setting=config.setting,
+            seed=config.seed,
+            data_dir=config.data_folder,
+        )
+        if config.dataset == "consortium":
+            return parts[index]
+        with atomic_folder(folder, force=True) as staging:
+            for number, part in enumerate(parts):
+                part.save(staging / str(number))
+    return Graph.open(folder / str(index))

@@ -1,0 +1,154 @@
+"""The round loop: ask, wait for quorum or deadline, check, aggregate, checkpoint."""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flwr.serverapp import Grid
+
+from fedgt_server.checkpoint import Checkpoints
+from fedgt_server.exchange import exchange
+from fedgt_server.journal import Journal
+from fedgt_server.result import summarise
+from fedgt_server.strategy import FedGTStrategy
+from shared.errors import FedGTError
+from shared.files import write_json
+from shared.wire import Arrays, Update
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE = 2.0  # seconds between looks for institutions that are not there yet
+
+Observer = Callable[[dict[str, Any]], None]
+
+
+class GaveUpError(FedGTError):
+    """Too few institutions for too long; the last checkpoint is whole."""
+
+
+class Federation:
+    """One run over a grid, with its results in a folder."""
+
+    def __init__(
+        self,
+        grid: Grid,
+        strategy: FedGTStrategy,
+        folder: Path,
+        observe: Observer = lambda _: None,
+    ) -> None:
+        self._grid = grid
+        self._strategy = strategy
+        self._config = strategy.config
+        self._folder = folder
+        self._observe = observe
+        self._journal = Journal(folder / "journal.jsonl")
+        self._checkpoints = Checkpoints(folder / "checkpoints")
+
+    def run(self) -> dict[str, Any]:
+        """Play all rounds that are still to be played; the result, also as ``result.json``."""
+        first = self._resume_or_begin()
+        for number in range(first, self._config.rounds + 1):
+            self._play(number)
+        self._say_farewell()
+        result = summarise(self._journal, self._config)
+        write_json(self._folder / "result.json", result)
+        self._journal.write("end", **{k: v for k, v in result.items() if k != "config"})
+        return result
+
+    def _resume_or_begin(self) -> int:
+        """Bring the strategy to its starting point; the first round to play."""
+        if self._config.resume and (checkpoint := self._checkpoints.newest()):
+            self._strategy.restore(checkpoint)
+            self._journal.write("resume", after_round=checkpoint.round_number)
+            logger.info("resuming after round %d", checkpoint.round_number)
+            self._gather(want_initial=False)
+            return checkpoint.round_number + 1
+        self._journal.start_anew()
+        self._journal.write("start", config=self._config.to_flower())
+        self._strategy.summary()
+        self._strategy.begin(self._gather(want_initial=True))
+        return 1
+
+    def _gather(self, *, want_initial: bool) -> Arrays:
+        """Wait until enough institutions have introduced themselves."""
+        members, config = self._strategy.members, self._config
+        needed = max(config.start_institutions, config.min_institutions)
+        patience, initial = Patience(config.give_up_after), Arrays()
+        while True:
+            questions = members.questions(
+                members.strangers(self._grid), want_initial=want_initial and not initial
+            )
+            replies = exchange(self._grid, questions, config.round_deadline)
+            initial = members.admit(self._grid, replies, strict=True) or initial
+            present = len(members.online(self._grid))
+            if present >= needed and (initial or not want_initial):
+                return initial
+            patience.wait(f"{present} of {needed} institutions are here")
+
+    def _play(self, number: int) -> None:
+        started = time.monotonic()
+        updates, asked = self._collect(number)
+        facts = self._strategy.take(number, updates)
+        facts |= {
+            "missing": sorted(asked - updates.keys()),
+            "seconds": time.monotonic() - started,
+        }
+        self._journal.write("round", round=number, **facts)
+        self._checkpoints.save(self._strategy.checkpoint(number))
+        self._observe({"round": number, "rounds": self._config.rounds, **facts})
+        logger.info(
+            "round %d/%d: validation %.4f, test %.4f, %d institutions, %.1f s",
+            number,
+            self._config.rounds,
+            facts["val_accuracy"],
+            facts["test_accuracy"],
+            len(updates),
+            facts["seconds"],
+        )
+
+    def _collect(self, number: int) -> tuple[dict[str, tuple[Update, int]], set[str]]:
+        """Updates of at least a quorum, and the names of all who were asked."""
+        members, config = self._strategy.members, self._config
+        patience = Patience(config.give_up_after)
+        updates: dict[str, tuple[Update, int]] = {}
+        asked: set[str] = set()
+        while True:
+            nodes = members.online(self._grid)
+            pending = {node: name for node, name in nodes.items() if name not in updates}
+            asked |= set(pending.values())
+            strangers = members.strangers(self._grid)
+            messages = self._strategy.instructions(number, pending)
+            messages |= members.questions(strangers, want_initial=False)
+            replies = exchange(self._grid, messages, config.round_deadline)
+            newcomers = {node: replies.pop(node) for node in strangers if node in replies}
+            # Newcomers take part from the next round on.
+            members.admit(self._grid, newcomers, strict=False)
+            updates |= self._strategy.admissible(replies.values())
+            if len(updates) >= config.min_institutions:
+                return updates, asked
+            patience.wait(
+                f"round {number}: {len(updates)} of {config.min_institutions} institutions answered"
+            )
+
+    def _say_farewell(self) -> None:
+        nodes = self._strategy.members.online(self._grid)
+        farewells = self._strategy.farewells(self._config.rounds, nodes)
+        exchange(self._grid, farewells, min(self._config.round_deadline, 60.0))
+
+
+class Patience:
+    """Waits in small steps, says so, and ends."""
+
+    def __init__(self, seconds: float) -> None:
+        self._limit = seconds
+        self._started = time.monotonic()
+
+    def wait(self, state: str) -> None:
+        """Wait a moment, or give up."""
+        waited = time.monotonic() - self._started
+        if waited >= self._limit:
+            raise GaveUpError(f"{state}, after {waited:.0f} s: giving up; 'resume' continues later")
+        logger.info("waiting: %s", state)
+        time.sleep(min(_PATIENCE, self._limit - waited))

@@ -1,0 +1,3 @@
+"""The version both sides must share."""
+
+VERSION = "0.1.0"
