@@ -19,6 +19,8 @@ def placed(values: dict[str, Scalar], out: Path, clients: int) -> dict[str, Scal
     data_dir = str(values.get("data-dir") or os.environ.get("FEDGT_DATA") or "")
     return {
         "min-institutions": clients,
+        # On one machine nobody comes later, and nobody mends anything meanwhile.
+        "give-up-after": 60.0,
         **values,
         # Other processes need not share this one's working directory or environment.
         "data-dir": str(Path(data_dir).absolute()) if data_dir else "",

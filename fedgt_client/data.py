@@ -54,7 +54,12 @@ def _share(config: RunConfig, index: int, clients: int) -> Graph:
         )
         if config.dataset == "consortium":
             return parts[index]
-        with atomic_folder(folder, force=True) as staging:
-            for number, part in enumerate(parts):
-                part.save(staging / str(number))
+        try:
+            with atomic_folder(folder) as staging:
+                for number, part in enumerate(parts):
+                    part.save(staging / str(number))
+        except FedGTError:
+            # Another process that divided the same way may have been quicker.
+            if not folder.exists():
+                raise
     return Graph.open(folder / str(index))

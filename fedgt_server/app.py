@@ -16,10 +16,24 @@ logger = logging.getLogger(__name__)
 app = ServerApp()
 
 
+def show_log() -> None:
+    """Print the coordinator's log lines, once.
+
+    Not with a handler of the root logger: Flower's lines, which have a handler, reach it too.
+    """
+    ours = logging.getLogger("fedgt_server")
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+    if not ours.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        ours.addHandler(handler)
+
+
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the federation that the run configuration describes."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     config = RunConfig.build(context.run_config)
     folder = Path(config.results_dir).absolute() / (config.run_name or str(context.run_id))
     strategy = FedGTStrategy(config, server_method(config))

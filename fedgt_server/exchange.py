@@ -1,23 +1,30 @@
 """Messages out, answers in, until all are there or the time is up."""
 
-import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from flwr.app import Message
+from flwr.app import Error, Message
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
-
-logger = logging.getLogger(__name__)
 
 _POLL = 0.25  # seconds; Flower's own loop sleeps for three
 
+# Errors of the institution's app: asking again is of no use until somebody there mends it.
+_RAISED = (ErrorCode.CLIENT_APP_RAISED_EXCEPTION, ErrorCode.LOAD_CLIENT_APP_EXCEPTION)
 
-def exchange(grid: Grid, messages: Mapping[int, Message], seconds: float) -> dict[int, Message]:
-    """Send a message to each node and wait for the replies, at most ``seconds``.
 
-    Both mappings are by node id. Whoever is missing in the result did not answer; an error reply
-    is logged and counts as no answer.
-    """
+@dataclass(frozen=True)
+class Answers:
+    """What came back, by node id; whoever is in neither did not answer in time."""
+
+    replies: dict[int, Message] = field(default_factory=dict)
+    raised: dict[int, str] = field(default_factory=dict)  # the institution's app failed: why
+    lost: dict[int, str] = field(default_factory=dict)  # the message did not get there: why
+
+
+def exchange(grid: Grid, messages: Mapping[int, Message], seconds: float) -> Answers:
+    """Send a message to each node and wait for the answers, at most ``seconds``."""
     deadline = time.monotonic() + seconds
     waiting: dict[str, int] = {}
     for node, message in messages.items():
@@ -25,20 +32,25 @@ def exchange(grid: Grid, messages: Mapping[int, Message], seconds: float) -> dic
         # error reply for a node that is gone does not name it.
         for message_id in grid.push_messages([message]):
             waiting[message_id] = node
-    replies: dict[int, Message] = {}
+    answers = Answers()
     while waiting:
         for reply in grid.pull_messages(list(waiting)):
-            node = waiting.pop(reply.metadata.reply_to_message_id)
-            if reply.has_error():
-                logger.warning("node %d did not answer: %s", node, _one_line(reply.error.reason))
-            else:
-                replies[node] = reply
+            _sort(answers, waiting.pop(reply.metadata.reply_to_message_id), reply)
         if not waiting or time.monotonic() >= deadline:
             break
         time.sleep(_POLL)
-    return replies
+    return answers
 
 
-def _one_line(reason: str | None) -> str:
-    lines = [line.strip() for line in (reason or "no reason given").splitlines() if line.strip()]
-    return lines[-1]
+def _sort(answers: Answers, node: int, reply: Message) -> None:
+    if not reply.has_error():
+        answers.replies[node] = reply
+    elif reply.error.code in _RAISED:
+        answers.raised[node] = _one_line(reply.error)
+    else:
+        answers.lost[node] = _one_line(reply.error)
+
+
+def _one_line(error: Error) -> str:
+    lines = [line.strip() for line in (error.reason or "").splitlines() if line.strip()]
+    return lines[-1] if lines else f"no reason given (code {error.code})"

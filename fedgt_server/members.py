@@ -80,8 +80,9 @@ class Members:
                 self._refuse(node, name, "is here already, from another node", strict=False)
                 return
             del self._names[previous]
+        if node not in self._names:
+            logger.info("%s takes part", name)
         self._names[node] = name
-        logger.info("%s takes part", name)
 
     def _refuse(self, node: int, name: str, problem: str, *, strict: bool) -> None:
         if strict:

@@ -2,14 +2,15 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedgt_server.checkpoint import Checkpoints
-from fedgt_server.exchange import exchange
+from fedgt_server.exchange import Answers, exchange
 from fedgt_server.journal import Journal
 from fedgt_server.result import summarise
 from fedgt_server.strategy import FedGTStrategy
@@ -48,6 +49,14 @@ class Federation:
 
     def run(self) -> dict[str, Any]:
         """Play all rounds that are still to be played; the result, also as ``result.json``."""
+        try:
+            return self._run()
+        except Exception as error:
+            # For whoever waits for this run in another process.
+            self._journal.write("failed", reason=str(error) or type(error).__name__)
+            raise
+
+    def _run(self) -> dict[str, Any]:
         first = self._resume_or_begin()
         for number in range(first, self._config.rounds + 1):
             self._play(number)
@@ -72,20 +81,27 @@ class Federation:
         return 1
 
     def _gather(self, *, want_initial: bool) -> Arrays:
-        """Wait until enough institutions have introduced themselves."""
+        """Wait until enough institutions have introduced themselves, and all that are here."""
         members, config = self._strategy.members, self._config
         needed = max(config.start_institutions, config.min_institutions)
-        patience, initial = Patience(config.give_up_after), Arrays()
+        patience, initial, failed = Patience(config.give_up_after), Arrays(), dict[int, str]()
         while True:
-            questions = members.questions(
-                members.strangers(self._grid), want_initial=want_initial and not initial
-            )
-            replies = exchange(self._grid, questions, config.round_deadline)
-            initial = members.admit(self._grid, replies, strict=True) or initial
+            strangers = members.strangers(self._grid)
+            nodes = sorted(strangers, key=failed.__contains__)
+            wanted = want_initial and not initial
+            if wanted and failed.keys() >= set(strangers):
+                # Who should have brought the starting point cannot: ask one who is in already.
+                nodes = [*list(members.online(self._grid))[:1], *nodes]
+            answers = self._ask(members.questions(nodes, want_initial=wanted))
+            initial = members.admit(self._grid, answers.replies, strict=True) or initial
+            failed = answers.raised
             present = len(members.online(self._grid))
-            if present >= needed and (initial or not want_initial):
+            if present == 0 and len(failed) >= needed:
+                raise FedGTError(f"no institution can take part: {next(iter(failed.values()))}")
+            if present < needed or (want_initial and not initial):
+                patience.wait(f"{present} of {needed} institutions are here", failed)
+            elif set(members.strangers(self._grid)) <= set(nodes):
                 return initial
-            patience.wait(f"{present} of {needed} institutions are here")
 
     def _play(self, number: int) -> None:
         started = time.monotonic()
@@ -121,16 +137,24 @@ class Federation:
             strangers = members.strangers(self._grid)
             messages = self._strategy.instructions(number, pending)
             messages |= members.questions(strangers, want_initial=False)
-            replies = exchange(self._grid, messages, config.round_deadline)
+            answers = self._ask(messages)
+            replies = answers.replies
             newcomers = {node: replies.pop(node) for node in strangers if node in replies}
             # Newcomers take part from the next round on.
             members.admit(self._grid, newcomers, strict=False)
             updates |= self._strategy.admissible(replies.values())
             if len(updates) >= config.min_institutions:
                 return updates, asked
-            patience.wait(
-                f"round {number}: {len(updates)} of {config.min_institutions} institutions answered"
-            )
+            state = f"{len(updates)} of {config.min_institutions} institutions answered"
+            patience.wait(f"round {number}: {state}", answers.raised)
+
+    def _ask(self, messages: Mapping[int, Message]) -> Answers:
+        """Exchange messages; who did not answer, and why, is logged."""
+        answers = exchange(self._grid, messages, self._config.round_deadline)
+        for node, reason in (answers.raised | answers.lost).items():
+            name = self._strategy.members.name_of(node) or f"node {node}"
+            logger.warning("%s did not answer: %s", name, reason)
+        return answers
 
     def _say_farewell(self) -> None:
         nodes = self._strategy.members.online(self._grid)
@@ -145,8 +169,10 @@ class Patience:
         self._limit = seconds
         self._started = time.monotonic()
 
-    def wait(self, state: str) -> None:
-        """Wait a moment, or give up."""
+    def wait(self, state: str, failures: Mapping[int, str]) -> None:
+        """Wait a moment, or give up, with the first of the reasons that nodes gave."""
+        if failures:
+            state += f" ({next(iter(failures.values()))})"
         waited = time.monotonic() - self._started
         if waited >= self._limit:
             raise GaveUpError(f"{state}, after {waited:.0f} s: giving up; 'resume' continues later")

@@ -111,7 +111,8 @@ def write_json(target: Path, document: Any) -> None:
 def write_tensors(target: Path, tensors: Mapping[str, Array]) -> None:
     """Write named arrays in the safetensors format, atomically."""
     with atomic_file(target) as staging:
-        save_file({name: np.ascontiguousarray(array) for name, array in tensors.items()}, staging)
+        # Not np.ascontiguousarray, which makes a vector of a scalar.
+        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, staging)
 
 
 def open_tensors(source: Path) -> dict[str, Array]:

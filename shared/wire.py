@@ -148,7 +148,7 @@ def count_bytes(content: RecordDict) -> int:
 
 def _records(arrays: Arrays, facts: Mapping[str, Fact]) -> RecordDict:
     record = ArrayRecord(
-        {name: FlowerArray(np.ascontiguousarray(array)) for name, array in arrays.items()}
+        {name: FlowerArray(np.asarray(array, order="C")) for name, array in arrays.items()}
     )
     return RecordDict({_ARRAYS: record, _FACTS: ConfigRecord(dict(facts))})
 
