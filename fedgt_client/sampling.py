@@ -13,7 +13,7 @@ from fedgt_client.preprocess.strongest import Pool
 class Samples:
     """For every node, the nodes it attends to."""
 
-    nodes: Tensor  # shape: (n, n_s); 0 where masked
+    nodes: Tensor  # shape: (n, n_s); the node itself where masked
     mask: Tensor  # shape: (n, n_s), bool; False where there was nobody left to draw
     log_weight: Tensor  # shape: (n, n_s); 0 where masked
 
@@ -26,6 +26,7 @@ class Sampler:
         neighbours, weights = (torch.from_numpy(np.array(array)).to(device) for array in pool)
         self._neighbours = neighbours.long()  # shape: (n, pool size)
         self._log_weights = weights.log()  # shape: (n, pool size), -inf where there is nobody
+        self._own = torch.arange(len(neighbours), device=device)[:, None]
         self._samples = min(samples, neighbours.shape[1])
 
     @property
@@ -50,7 +51,8 @@ class Sampler:
         log_weight = self._log_weights.gather(1, places)
         mask = log_weight > -torch.inf
         return Samples(
-            nodes=self._neighbours.gather(1, places).clamp_min(0),
+            # Masked places have weight 0, but 0 · NaN is NaN: they must not lead to another node.
+            nodes=self._neighbours.gather(1, places).where(mask, self._own),
             mask=mask,
             log_weight=log_weight.masked_fill(~mask, 0.0),
         )

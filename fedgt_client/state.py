@@ -9,7 +9,9 @@ from shared.files import Array, open_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 2  # rounds; a coordinator that resumes may ask for the last round again
+# Rounds. A coordinator whose last checkpoint is torn goes back to the one before, and asks for a
+# round again when institutions have already played the next.
+_KEPT = 3
 _BEST = "best.safetensors"
 
 

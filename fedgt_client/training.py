@@ -80,7 +80,7 @@ class Steps:
 class EpochReport:
     """What an epoch came to."""
 
-    loss: float  # mean over training nodes; NaN where there was nothing to learn from
+    loss: float  # mean over the nodes of all steps taken; NaN where there was nothing to learn
     skipped: int  # steps left out because their gradient was not finite
 
 
@@ -99,7 +99,7 @@ def train_epoch(
     model.train()
     train = data.splits["train"]
     order = train if steps.train_batch == 0 else train[torch.randperm(len(train))]
-    losses, skipped = [], 0
+    losses, counted, skipped = 0.0, 0, 0
     for batch in batches(
         data.inputs.with_flipped_signs(),
         data.sampler.draw(),
@@ -113,11 +113,12 @@ def train_epoch(
             logits = _wanted(output.logits, batch).float()
             loss = functional.cross_entropy(logits, data.labels[batch.targets])
             if _step(model, optimiser, loss):
-                losses.append(loss.item() * len(batch.targets))
+                losses += loss.item() * len(batch.targets)
+                counted += len(batch.targets)
             else:
                 skipped += 1
         global_nodes.update(output.representations)
-    return EpochReport(sum(losses) / len(train) if losses else math.nan, skipped)
+    return EpochReport(losses / counted if counted else math.nan, skipped)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Profile, Update
+from shared.wire import Profile, Update
 
 
 def difference(agreed: Profile, other: Profile) -> str | None:
@@ -22,20 +22,16 @@ def difference(agreed: Profile, other: Profile) -> str | None:
     return None
 
 
-def fault(update: Update, shapes: Mapping[str, Sequence[int]], *, required: bool) -> str | None:
+def fault(update: Update, expected: Mapping[str, Sequence[int]]) -> str | None:
     """In words, why an update cannot be averaged; None where it can.
 
-    Parameters
-    ----------
-    shapes : of every parameter of the model
-    required : whether the method averages parameters at all
+    ``expected`` has the shape of every array that the method needs.
     """
-    names = set(update.arrays) - {GLOBAL_NODES, LABEL_DISTRIBUTION}
-    if required and names != set(shapes):
-        return f"its parameters are {_set_difference(set(shapes), names)}"
+    if set(update.arrays) != set(expected):
+        return f"it comes {_set_difference(set(expected), set(update.arrays))}"
     for name, array in update.arrays.items():
-        if name in shapes and list(array.shape) != list(shapes[name]):
-            return f"{name} has shape {list(array.shape)}, expected {list(shapes[name])}"
+        if list(array.shape) != list(expected[name]):
+            return f"{name} has shape {list(array.shape)}, expected {list(expected[name])}"
         if array.dtype != np.float32:
             return f"{name} is of type {array.dtype}, expected float32"
         if not np.isfinite(array).all():

@@ -51,6 +51,12 @@ class Checkpoints:
             for path in self._paths(old):
                 path.unlink(missing_ok=True)
 
+    def start_anew(self) -> None:
+        """Drop the checkpoints of an earlier run of the same name."""
+        for old in self.rounds():
+            for path in self._paths(old):
+                path.unlink(missing_ok=True)
+
     def rounds(self) -> list[int]:
         """Rounds with a checkpoint, oldest first."""
         matches = (

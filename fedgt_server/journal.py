@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,8 +19,15 @@ class Journal:
     def write(self, event: str, **facts: Any) -> None:
         """Append an event with the time of day."""
         line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
-        with self.path.open("a") as stream:
-            stream.write(json.dumps(_plain(line), ensure_ascii=False) + "\n")
+        with self.path.open("ab") as stream:
+            # A line torn by a crash must not swallow this one.
+            start = b"\n" if stream.tell() and not self._ends_whole() else b""
+            stream.write(start + json.dumps(_plain(line), ensure_ascii=False).encode() + b"\n")
+
+    def _ends_whole(self) -> bool:
+        with self.path.open("rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            return stream.read() == b"\n"
 
     def start_anew(self) -> None:
         """Put an earlier run's journal of the same name aside."""
@@ -30,10 +38,10 @@ class Journal:
         """All events so far; a line torn by a crash is passed over."""
         if not self.path.exists():
             return
-        for line in self.path.read_text().splitlines():
+        for line in self.path.read_bytes().split(b"\n"):
             try:
                 yield json.loads(line)
-            except json.JSONDecodeError:
+            except ValueError:
                 continue
 
     def rounds(self) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from fedgt_server.checkpoint import Checkpoint
 from fedgt_server.members import Members
 from fedgt_server.methods import ServerMethod
 from shared.config import RunConfig
+from shared.errors import FedGTError
 from shared.wire import Arrays, Instruction, Profile, Update, count_bytes
 
 logger = logging.getLogger(__name__)
@@ -85,12 +86,23 @@ class FedGTStrategy(Strategy):
 
     def admissible(self, replies: Iterable[Message]) -> dict[str, tuple[Update, int]]:
         """Updates fit to be averaged and their size, by institution; the others are logged."""
-        shapes = self.members.profile.parameters if self.members.profile else {}
+        profile = self.members.profile
+        expected = self._method.expected(profile) if profile else {}
         admitted = {}
         for reply in replies:
-            update = Update.from_records(reply.content)
-            name = self.members.name_of(reply.metadata.src_node_id) or update.institution
-            problem = fault(update, shapes, required=self._method.averages_parameters)
+            # As it was admitted, whatever the update calls itself.
+            name = self.members.name_of(reply.metadata.src_node_id)
+            if name is None:
+                logger.warning(
+                    "an update of node %d is left out: it was not admitted",
+                    reply.metadata.src_node_id,
+                )
+                continue
+            try:
+                update = Update.from_records(reply.content)
+                problem = fault(update, expected)
+            except FedGTError as error:
+                problem = str(error)
             if problem:
                 logger.warning("the update of %s is left out: %s", name, problem)
             else:
@@ -102,8 +114,8 @@ class FedGTStrategy(Strategy):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Average what is fit to be averaged; there is no one model to return."""
         facts = self.take(server_round, self.admissible(replies))
-        means = {key: facts[key] for key in ("val_accuracy", "test_accuracy") if facts[key]}
-        return None, MetricRecord(means)
+        means = {key: facts[key] for key in ("val_accuracy", "test_accuracy")}
+        return None, MetricRecord({k: v for k, v in means.items() if math.isfinite(v)})
 
     def take(self, server_round: int, updates: Mapping[str, tuple[Update, int]]) -> dict[str, Any]:
         """Aggregate a round's updates; what the journal says of it."""
@@ -120,7 +132,9 @@ class FedGTStrategy(Strategy):
             for name, (update, size) in updates.items()
         }
         validation = mean_of(institutions, "val_accuracy")
-        if self.best is None or not validation <= self.best.val_accuracy:
+        # A round without validation is the best only while there has been no other.
+        best = self.best.val_accuracy if self.best else math.nan
+        if math.isnan(best) or validation > best:
             self.best = Best(server_round, validation, tuple(sorted(updates)))
         return {
             "val_accuracy": validation,

@@ -56,7 +56,7 @@ class FedGT(ClientMethod):
             self._model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True
         )
         self._global_nodes: GlobalNodes | None = None
-        self._uploads = 0
+        self._rounds = 0
         self._label_shares = _label_shares(graph)
 
     def initial_arrays(self) -> Arrays:
@@ -79,7 +79,7 @@ class FedGT(ClientMethod):
         return LocalResult(upload, metrics, self._warnings(reports, round_number))
 
     def durable(self) -> Arrays:
-        """Weights, Adam's moments, global nodes with their counts, uploads so far."""
+        """Weights, Adam's moments, global nodes with their counts, rounds played here."""
         saved = {f"model.{name}": array for name, array in self._parameters().items()}
         for name, parameter in self._model.named_parameters():
             for key, value in self._optimiser.state[parameter].items():
@@ -87,7 +87,7 @@ class FedGT(ClientMethod):
         if self._global_nodes is not None:
             saved["global_nodes.centres"] = self._global_nodes.centres.cpu().numpy()
             saved["global_nodes.counts"] = self._global_nodes.counts.cpu().numpy()
-        return saved | {"uploads": np.array(self._uploads)}
+        return saved | {"rounds": np.array(self._rounds)}
 
     def restore(self, saved: Arrays) -> None:
         """The reverse of ``durable``."""
@@ -105,7 +105,7 @@ class FedGT(ClientMethod):
                 self._tensor(saved["global_nodes.counts"]),
                 self._config.momentum,
             )
-        self._uploads = int(saved["uploads"])
+        self._rounds = int(saved["rounds"])
 
     def personal_model(self) -> Arrays:
         """Weights and global nodes as trained last."""
@@ -116,6 +116,7 @@ class FedGT(ClientMethod):
         }
 
     def _train(self, round_number: int) -> list[EpochReport]:
+        self._rounds += 1
         for group in self._optimiser.param_groups:
             group["lr"] = learning_rate(self._config, round_number)
         if self._global_nodes is None and self._config.global_nodes:
@@ -170,13 +171,13 @@ class FedGT(ClientMethod):
         # An update's coordinates move by about the learning rate in each step of Adam.
         step = learning_rate(config, round_number) * config.local_epochs
         origin = _number(self._institution)
+        parameters = {name for name, _ in self._model.named_parameters()}
         for index, name in enumerate(sorted(protected)):
-            scale = 1.0 if name == GLOBAL_NODES else step
+            scale = step if name in parameters else 1.0
             draw = (origin, round_number, index)
             upload[name] = mechanism.release(upload[name], scale=scale, draw=draw)
-        self._uploads += 1
         coordinates = sum(upload[name].size for name in protected)
-        budget = Budget(mechanism.epsilon, coordinates, self._uploads)
+        budget = Budget(mechanism.epsilon, coordinates, self._rounds)
         return {
             "epsilon_coordinate": budget.per_coordinate,
             "epsilon_coordinate_total": budget.coordinate_total(),
@@ -188,7 +189,7 @@ class FedGT(ClientMethod):
         found = []
         if skipped := sum(report.skipped for report in reports):
             found.append(f"{skipped} training steps left out: their gradient was not finite")
-        if round_number > 1 and self._uploads > 1:
+        if self._rounds > 1:
             return found
         labels = self._data.labels[self._data.splits["train"]].unique()
         if len(labels) == 0:
@@ -236,8 +237,10 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise FedGTError(f"device is '{name}', expected auto, cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise FedGTError(f"device is '{name}', but torch finds no CUDA device here")
+    if device.type not in ("cpu", "cuda"):
+        raise FedGTError(f"device is '{name}', expected auto, cpu, cuda or cuda:N")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise FedGTError(f"device is '{name}', but torch finds no such CUDA device here")
     return device
 
 

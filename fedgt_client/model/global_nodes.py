@@ -11,8 +11,8 @@ _DEAD = 1e-2
 
 def seed_centres(points: Tensor, count: int) -> Tensor:
     """``count`` starting centres spread over ``points`` (k-means++), shape (count, d)."""
-    if not count:
-        return points[:0]
+    if not count or not len(points):
+        return points.new_zeros(count, points.shape[1])
     chosen = [points[torch.randint(len(points), (1,), device=points.device)]]
     distances = torch.cdist(points, chosen[0]).square().squeeze(1)
     for _ in range(1, count):
@@ -38,8 +38,11 @@ def update_global_nodes(
     Returns
     -------
     The new centres and counts. A cluster whose count has decayed to nothing, for which line 4
-    would divide by zero, starts again at the point worst served by the others.
+    would divide by zero, starts again at the point worst served by the others. Without any
+    points all stays as it is.
     """
+    if not len(points):
+        return centres, counts
     distances = torch.cdist(points, centres)
     nearest = distances.argmin(dim=1)
     assignment = torch.nn.functional.one_hot(nearest, len(centres)).to(points)  # P: (b, n_g)
@@ -72,8 +75,9 @@ class GlobalNodes:
         cls, representations: Sequence[Tensor], count: int, momentum: float
     ) -> "GlobalNodes":
         """Start each set on points of its boundary's representations, (b, d) each."""
-        centres = torch.stack([seed_centres(points, count) for points in representations])
-        sizes = [len(points) / max(count, 1) for points in representations]
+        finite = [_finite_rows(points) for points in representations]
+        centres = torch.stack([seed_centres(points, count) for points in finite])
+        sizes = [len(points) / max(count, 1) for points in finite]
         counts = torch.tensor(sizes, device=centres.device)[:, None].repeat(1, count)
         return cls(centres, counts, momentum)
 
@@ -88,7 +92,7 @@ class GlobalNodes:
         if not self.centres.shape[1]:
             return
         moved = [
-            update_global_nodes(points, centres, counts, self._momentum)
+            update_global_nodes(_finite_rows(points), centres, counts, self._momentum)
             # A single set follows the input representations alone.
             for points, centres, counts in zip(
                 representations, self.centres, self.counts, strict=False
@@ -96,3 +100,9 @@ class GlobalNodes:
         ]
         self.centres = torch.stack([centres for centres, _ in moved])
         self.counts = torch.stack([counts for _, counts in moved])
+
+
+def _finite_rows(points: Tensor) -> Tensor:
+    """Without points that are not finite: one broken node would spoil a centre for good."""
+    finite = points.isfinite().all(dim=1)
+    return points if bool(finite.all()) else points[finite]

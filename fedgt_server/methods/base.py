@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.wire import Arrays, Update
+from shared.wire import Arrays, Profile, Update
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,13 @@ class RoundReport:
 class ServerMethod(ABC):
     """What the coordinator knows of every institution, and what it sends to each."""
 
-    # Whether an update must hold all parameters of the model.
-    averages_parameters: bool = True
-
     @abstractmethod
     def begin(self, initial: Arrays) -> None:
         """Take the starting point that all institutions share."""
+
+    def expected(self, profile: Profile) -> dict[str, list[int]]:
+        """Names and shapes of the arrays that an update must hold, no more and no less."""
+        return dict(profile.parameters)
 
     @abstractmethod
     def message(self, institution: str) -> Arrays:

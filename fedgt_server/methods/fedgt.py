@@ -13,7 +13,7 @@ from fedgt_server.aggregation import (
 from fedgt_server.methods.base import RoundReport, ServerMethod
 from fedgt_server.transport import Floats, centred, spread, transport, unit_rows
 from shared.config import RunConfig
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Update
+from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
 
 # Below this spread of the similarities the personalised averages are all but the plain mean.
 _DEAD_SPREAD = 0.01
@@ -34,14 +34,26 @@ class FedGT(ServerMethod):
 
     def begin(self, initial: Arrays) -> None:
         """θ̂^(1), the same for all."""
-        self._shapes = {name: array.shape for name, array in initial.items()}
+        # By name: a checkpoint does not keep another order.
+        self._shapes = {name: initial[name].shape for name in sorted(initial)}
         self._known["start"][""] = self._flat(initial)
+
+    def expected(self, profile: Profile) -> dict[str, list[int]]:
+        """Δθ, and what clients are compared by."""
+        config, shapes = self._config, super().expected(profile)
+        if config.global_nodes:
+            sets = 1 if config.global_node_sets == "input" else config.layers + 1
+            shapes[GLOBAL_NODES] = [sets, config.global_nodes, config.hidden]
+        if config.similarity == "label":
+            shapes[LABEL_DISTRIBUTION] = [len(profile.classes)]
+        return shapes
 
     def message(self, institution: str) -> Arrays:
         """θ̂_i and μ̂_i; for one that never answered, the plain mean of what is known."""
         sent = self._known["sent"]
         if institution not in sent:
-            models = list(self._known["model"].values()) or list(self._known["start"].values())
+            known = self._known["model"] or self._known["start"]
+            models = [known[name] for name in sorted(known)]
             sent[institution] = np.mean(models, axis=0, dtype=np.float32)
         arrays = self._named(sent[institution])
         if institution in self._known["sent_nodes"]:
@@ -82,7 +94,7 @@ class FedGT(ServerMethod):
         """The reverse of ``durable``."""
         self._shapes = {}
         self._known = {kind: {} for kind in self._known}
-        for key, array in saved.items():
+        for key, array in sorted(saved.items()):
             kind, name = key.split("/", 1)
             if kind == "shape":
                 self._shapes[name] = tuple(int(size) for size in array)
@@ -115,6 +127,7 @@ class FedGT(ServerMethod):
         if by_trait:
             traits = unit_rows(np.stack([self._known["trait"][n] for n in names]).astype(float))
             similarity = traits @ traits.T
+            np.fill_diagonal(similarity, 1.0)  # also of a client whose update is zero
         return similarity, plans
 
     def _average_nodes(self, names: list[str], weights: Floats, plans: list[Floats]) -> None:

@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 
 from fedgt_server.methods.base import RoundReport, ServerMethod
-from shared.wire import Arrays, Update
+from shared.wire import Arrays, Profile, Update
 
 
 class Local(ServerMethod):
     """Sends nothing, averages nothing."""
 
-    averages_parameters = False
-
     def begin(self, initial: Arrays) -> None:
         """Institutions start by themselves, from the same seed."""
+
+    def expected(self, profile: Profile) -> dict[str, list[int]]:
+        """Nothing."""
+        return {}
 
     def message(self, institution: str) -> Arrays:
         """Nothing."""
