@@ -31,14 +31,16 @@ def exchange(grid: Grid, messages: Mapping[int, Message], seconds: float) -> Ans
         # One by one: a reply is matched to its node by the id that pushing returns, because the
         # error reply for a node that is gone does not name it.
         for message_id in grid.push_messages([message]):
-            waiting[message_id] = node
+            if message_id:  # Flower has none for a message that it could not send
+                waiting[message_id] = node
     answers = Answers()
     while waiting:
         for reply in grid.pull_messages(list(waiting)):
             _sort(answers, waiting.pop(reply.metadata.reply_to_message_id), reply)
-        if not waiting or time.monotonic() >= deadline:
+        left = deadline - time.monotonic()
+        if not waiting or left <= 0:
             break
-        time.sleep(_POLL)
+        time.sleep(min(_POLL, left))
     return answers
 
 

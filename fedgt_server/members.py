@@ -31,6 +31,10 @@ class Members:
         present = [(name, node) for node, name in self._names.items() if node in here]
         return {node: name for name, node in sorted(present)}
 
+    def names(self) -> set[str]:
+        """All institutions admitted so far, reachable or not."""
+        return set(self._names.values())
+
     def name_of(self, node: int) -> str | None:
         """The institution behind a node, if it was admitted."""
         return self._names.get(node)
@@ -57,9 +61,13 @@ class Members:
         """
         registered = {info.node_id: info.name for info in grid.get_nodes()}
         initial: Arrays = {}
-        introductions = {
-            node: Introduction.from_records(reply.content) for node, reply in replies.items()
-        }
+        introductions = {}
+        for node, reply in replies.items():
+            try:
+                introductions[node] = Introduction.from_records(reply.content)
+            except FedGTError as error:
+                name = registered.get(node) or f"node {node}"
+                self._refuse(node, name, f"introduced itself badly ({error})", strict=strict)
         for node, introduction in sorted(
             introductions.items(), key=lambda item: item[1].institution
         ):
@@ -77,7 +85,8 @@ class Members:
         previous = next((n for n, known in self._names.items() if known == name), None)
         if previous is not None and previous != node:
             if previous in here:
-                self._refuse(node, name, "is here already, from another node", strict=False)
+                # Not for good: after a restart the old node is only seen to be gone a while later.
+                logger.warning("%s waits: it is here already, from another node", name)
                 return
             del self._names[previous]
         if node not in self._names:

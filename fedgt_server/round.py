@@ -75,6 +75,7 @@ class Federation:
             self._gather(want_initial=False)
             return checkpoint.round_number + 1
         self._journal.start_anew()
+        self._checkpoints.start_anew()
         self._journal.write("start", config=self._config.to_flower())
         self._strategy.summary()
         self._strategy.begin(self._gather(want_initial=True))
@@ -84,17 +85,19 @@ class Federation:
         """Wait until enough institutions have introduced themselves, and all that are here."""
         members, config = self._strategy.members, self._config
         needed = max(config.start_institutions, config.min_institutions)
-        patience, initial, failed = Patience(config.give_up_after), Arrays(), dict[int, str]()
+        patience, initial = Patience(config.give_up_after), Arrays()
+        silent: set[int] = set()  # who was asked last and did not answer
         while True:
             strangers = members.strangers(self._grid)
-            nodes = sorted(strangers, key=failed.__contains__)
+            nodes = sorted(strangers, key=silent.__contains__)
             wanted = want_initial and not initial
-            if wanted and failed.keys() >= set(strangers):
+            if wanted and silent >= set(strangers):
                 # Who should have brought the starting point cannot: ask one who is in already.
-                nodes = [*list(members.online(self._grid))[:1], *nodes]
+                inside = sorted(members.online(self._grid), key=silent.__contains__)
+                nodes = [*inside[:1], *nodes]
             answers = self._ask(members.questions(nodes, want_initial=wanted))
             initial = members.admit(self._grid, answers.replies, strict=True) or initial
-            failed = answers.raised
+            failed, silent = answers.raised, set(nodes) - answers.replies.keys()
             present = len(members.online(self._grid))
             if present == 0 and len(failed) >= needed:
                 raise FedGTError(f"no institution can take part: {next(iter(failed.values()))}")
@@ -105,10 +108,11 @@ class Federation:
 
     def _play(self, number: int) -> None:
         started = time.monotonic()
-        updates, asked = self._collect(number)
+        expected = self._strategy.members.names()
+        updates = self._collect(number)
         facts = self._strategy.take(number, updates)
         facts |= {
-            "missing": sorted(asked - updates.keys()),
+            "missing": sorted(expected - updates.keys()),
             "seconds": time.monotonic() - started,
         }
         self._journal.write("round", round=number, **facts)
@@ -124,27 +128,25 @@ class Federation:
             facts["seconds"],
         )
 
-    def _collect(self, number: int) -> tuple[dict[str, tuple[Update, int]], set[str]]:
-        """Updates of at least a quorum, and the names of all who were asked."""
+    def _collect(self, number: int) -> dict[str, tuple[Update, int]]:
+        """Updates of at least a quorum, with their size."""
         members, config = self._strategy.members, self._config
         patience = Patience(config.give_up_after)
         updates: dict[str, tuple[Update, int]] = {}
-        asked: set[str] = set()
         while True:
             nodes = members.online(self._grid)
             pending = {node: name for node, name in nodes.items() if name not in updates}
-            asked |= set(pending.values())
             strangers = members.strangers(self._grid)
             messages = self._strategy.instructions(number, pending)
             messages |= members.questions(strangers, want_initial=False)
             answers = self._ask(messages)
             replies = answers.replies
             newcomers = {node: replies.pop(node) for node in strangers if node in replies}
+            updates |= self._strategy.admissible(replies.values())
             # Newcomers take part from the next round on.
             members.admit(self._grid, newcomers, strict=False)
-            updates |= self._strategy.admissible(replies.values())
             if len(updates) >= config.min_institutions:
-                return updates, asked
+                return updates
             state = f"{len(updates)} of {config.min_institutions} institutions answered"
             patience.wait(f"round {number}: {state}", answers.raised)
 

@@ -132,14 +132,14 @@ class FedGTStrategy(Strategy):
             for name, (update, size) in updates.items()
         }
         validation = mean_of(institutions, "val_accuracy")
+        best = self.best
         # A round without validation is the best only while there has been no other.
-        best = self.best.val_accuracy if self.best else math.nan
-        if math.isnan(best) or validation > best:
-            self.best = Best(server_round, validation, tuple(sorted(updates)))
+        if best is None or math.isnan(best.val_accuracy) or validation > best.val_accuracy:
+            best = self.best = Best(server_round, validation, tuple(sorted(updates)))
         return {
             "val_accuracy": validation,
             "test_accuracy": mean_of(institutions, "test_accuracy"),
-            "best_round": self.best.round_number,
+            "best_round": best.round_number,
             "institutions": institutions,
             "warnings": report.warnings,
             **report.facts,

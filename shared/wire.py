@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 from flwr.app import Array as FlowerArray
@@ -53,12 +54,11 @@ class Introduction:
     @classmethod
     def from_records(cls, content: RecordDict) -> "Introduction":
         """From message content."""
-        facts = _facts(content)
-        return cls(
-            str(facts["institution"]),
-            Profile(**json.loads(str(facts["profile"]))),
-            _arrays(content),
-        )
+        facts = _facts(content, "institution", "profile")
+        profile = _parsed(facts, "profile")
+        if not isinstance(profile, dict) or profile.keys() != Profile.__annotations__.keys():
+            raise FedGTError("a profile has other fields: is that another version of FedGT?")
+        return cls(str(facts["institution"]), Profile(**profile), _arrays(content))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Question:
     @classmethod
     def from_records(cls, content: RecordDict) -> "Question":
         """From message content."""
-        return cls(bool(_facts(content)["want-initial"]))
+        return cls(bool(_facts(content, "want-initial")["want-initial"]))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Instruction:
     @classmethod
     def from_records(cls, content: RecordDict) -> "Instruction":
         """From message content."""
-        facts = _facts(content)
+        facts = _facts(content, "round", "keep-best", "finish")
         return cls(
             int(str(facts["round"])),
             _arrays(content),
@@ -126,14 +126,16 @@ class Update:
     @classmethod
     def from_records(cls, content: RecordDict) -> "Update":
         """From message content."""
-        facts, metrics = _facts(content), content.metric_records.get(_METRICS)
+        facts = _facts(content, "institution", "warnings")
+        metrics = content.metric_records.get(_METRICS)
         if metrics is None:
             raise FedGTError("a reply holds no metrics")
+        numbers = {name: value for name, value in metrics.items() if not isinstance(value, list)}
         return cls(
             str(facts["institution"]),
             _arrays(content),
-            {name: float(value) for name, value in metrics.items() if not isinstance(value, list)},
-            [str(warning) for warning in json.loads(str(facts["warnings"]))],
+            {name: float(value) for name, value in numbers.items() if math.isfinite(value)},
+            [str(warning) for warning in _parsed(facts, "warnings")],
         )
 
 
@@ -153,13 +155,26 @@ def _records(arrays: Arrays, facts: Mapping[str, Fact]) -> RecordDict:
     return RecordDict({_ARRAYS: record, _FACTS: ConfigRecord(dict(facts))})
 
 
-def _facts(content: RecordDict) -> ConfigRecord:
-    facts = content.config_records.get(_FACTS)
-    if facts is None:
-        raise FedGTError("a message holds no facts: is the other side another version of FedGT?")
+def _facts(content: RecordDict, *names: str) -> ConfigRecord:
+    facts = content.config_records.get(_FACTS, ConfigRecord())
+    if missing := [name for name in names if name not in facts]:
+        raise FedGTError(
+            f"a message does not say its '{missing[0]}': "
+            "is the other side another version of FedGT?"
+        )
     return facts
+
+
+def _parsed(facts: ConfigRecord, name: str) -> Any:
+    try:
+        return json.loads(str(facts[name]))
+    except ValueError:
+        raise FedGTError(f"a message's '{name}' is not valid JSON") from None
 
 
 def _arrays(content: RecordDict) -> Arrays:
     record = content.array_records.get(_ARRAYS)
-    return {} if record is None else {name: array.numpy() for name, array in record.items()}
+    try:
+        return {} if record is None else {name: array.numpy() for name, array in record.items()}
+    except (TypeError, ValueError, EOFError) as error:
+        raise FedGTError(f"a message's arrays cannot be read: {error}") from None
