@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inprocess import InProcessGrid
+from fedgt_client.data import open_institution
 from fedgt_server.methods import server_method
 from fedgt_server.round import Federation, Observer
 from fedgt_server.strategy import FedGTStrategy
@@ -34,6 +35,11 @@ def check_out(out: Path, *, resume: bool) -> None:
     """Refuse to mix two runs in one folder."""
     if not resume and out.exists() and any(out.iterdir()):
         raise FedGTError(f"{out} holds another run: choose another --out, or add --resume")
+
+
+def check_data(config: RunConfig, clients: int) -> None:
+    """Divide the dataset before anything starts: its faults are better told once, here."""
+    open_institution({"partition-id": 0, "num-partitions": clients}, config)
 
 
 def run_in_process(

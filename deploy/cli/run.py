@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from deploy.cli.output import Json, notes, print_json, print_table
-from deploy.run import check_out, placed, run_in_process
+from deploy.progress import round_progress
+from deploy.run import check_data, check_out, placed, run_in_process
 from shared.config import PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
 
@@ -59,12 +59,7 @@ def run(
     config = RunConfig.build(placed(values, out, clients), preset=preset)
     check_out(out, resume=resume)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    if engine is Engine.inprocess:
-        result = _with_progress(config, clients, quiet=json)
-    else:
-        from deploy.simulation import run_simulation
-
-        result = run_simulation(config, clients, show=not json)
+    result = run_with_progress(config, clients, engine, show=not json)
     if json:
         print_json(result | {"out": str(out)})
     else:
@@ -82,33 +77,30 @@ def parse_settings(settings: list[str]) -> dict[str, Scalar]:
     return parsed
 
 
-def _with_progress(config: RunConfig, clients: int, *, quiet: bool) -> dict[str, Any]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=notes, disable=quiet) as progress:
-        task = progress.add_task("preparing", total=config.rounds)
+def run_with_progress(
+    config: RunConfig, clients: int, engine: Engine, *, show: bool
+) -> dict[str, Any]:
+    """Run, and show how far it is on standard error."""
+    check_data(config, clients)
+    with round_progress(notes, config.method, config.rounds, show=show) as observe:
+        if engine is Engine.inprocess:
+            return run_in_process(config, clients, observe)
+        from deploy.simulation import run_simulation
 
-        def observe(facts: dict[str, Any]) -> None:
-            description = f"validation {facts['val_accuracy']:.1%}"
-            progress.update(task, completed=facts["round"], description=description)
-
-        return run_in_process(config, clients, observe)
+        return run_simulation(config, clients, observe)
 
 
 def _show(result: dict[str, Any], out: Path) -> None:
     rows = [
-        [name, _percent(facts["val_accuracy"]), _percent(facts["test_accuracy"])]
+        [name, percent(facts["val_accuracy"]), percent(facts["test_accuracy"])]
         for name, facts in result["per_client"].items()
     ]
-    rows.append(["mean", _percent(result["val_accuracy"]), _percent(result["test_accuracy"])])
+    rows.append(["mean", percent(result["val_accuracy"]), percent(result["test_accuracy"])])
     title = f"{result['method']}, best round {result['best_round']} of {result['rounds']}"
     print_table(title, ["institution", "validation %", "test %"], rows)
     print(f"results: {out}")
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
+    """A share as figures of a table."""
     return "–" if share is None else f"{100 * share:.2f}"

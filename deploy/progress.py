@@ -1,0 +1,54 @@
+"""How far a run is: a bar on a terminal, a line now and then elsewhere."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fedgt_server.round import Observer
+
+_LINES = 10  # in all, where there is no terminal
+
+
+@contextmanager
+def round_progress(console: Console, title: str, rounds: int, *, show: bool) -> Iterator[Observer]:
+    """Yield an observer that shows each round it is told of."""
+    if not show:
+        yield lambda _: None
+    elif console.is_terminal:
+        with _bar(console, title, rounds) as observe:
+            yield observe
+    else:
+        console.print(f"{title}: preparing", highlight=False)
+        yield lambda facts: _line(console, title, rounds, facts)
+
+
+@contextmanager
+def _bar(console: Console, title: str, rounds: int) -> Iterator[Observer]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(f"{title}: preparing", total=rounds)
+        yield lambda facts: progress.update(
+            task, completed=facts["round"], description=f"{title}: {_validation(facts)}"
+        )
+
+
+def _line(console: Console, title: str, rounds: int, facts: dict[str, Any]) -> None:
+    number = facts["round"]
+    if number == rounds or number % max(1, rounds // _LINES) == 0:
+        text = f"{title}: round {number}/{rounds}, {_validation(facts)}"
+        console.print(text, highlight=False)
+
+
+def _validation(facts: dict[str, Any]) -> str:
+    accuracy = facts["val_accuracy"]
+    # A journal has None where this process has NaN.
+    known = accuracy is not None and accuracy == accuracy
+    return f"validation {accuracy:.1%}" if known else "no validation nodes"

@@ -1,0 +1,218 @@
+"""A run through Flower's own simulation: SuperLink, ServerApp, and ClientApps in Ray.
+
+It is what ``flwr run . local`` does from a checkout, in surroundings of its own: nothing of the
+user's Flower settings is read or written, and nothing is left running.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+
+from deploy.processes import marked_processes
+from deploy.run import read_result
+from fedgt_server.round import Observer
+from shared.config import RunConfig
+from shared.errors import FedGTError
+from shared.places import cache_dir, state_dir
+
+_PACKAGES = ("fedgt_client", "fedgt_server", "shared")
+_START = 90.0  # seconds for the SuperLink to listen
+_POLL = 0.3  # seconds
+
+
+def run_simulation(
+    config: RunConfig, clients: int, observe: Observer = lambda _: None
+) -> dict[str, Any]:
+    """Run ``clients`` simulated institutions; what Flower says is in ``flower.log``.
+
+    Raises
+    ------
+    FedGTError
+        In one line, with the reason where the coordinator gave one.
+    """
+    _check_installed()
+    out = Path(config.results_dir) / config.run_name
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "result.json").unlink(missing_ok=True)  # of the run that is resumed
+    with (
+        # Short: Ray puts sockets there, whose paths may not exceed 107 characters.
+        tempfile.TemporaryDirectory(
+            prefix="fedgt-", dir=_short_folder(), ignore_cleanup_errors=True
+        ) as scratch,
+        (out / "flower.log").open("a") as log,
+        marked_processes() as mark,
+    ):
+        simulation = _Simulation(Path(scratch), log, mark.environment())
+        events = _Events(out / "journal.jsonl")
+        simulation.start_superlink()
+        flwr = simulation.start_run(config, clients)
+        _follow(flwr, events, observe)
+    if events.failure:
+        raise FedGTError(f"{events.failure} (more in {out / 'flower.log'})")
+    if not (out / "result.json").exists():
+        raise FedGTError(f"Flower's simulation ended without a result: see {out / 'flower.log'}")
+    return read_result(out)
+
+
+def stage_app(folder: Path) -> Path:
+    """Make the Flower app in ``folder``, whose name Flower must accept.
+
+    From the installed packages, not the checkout: that may have any name, or not be there.
+    """
+    here = Path(__file__).parent
+    for package in _PACKAGES:
+        shutil.copytree(
+            here.parent / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    beside = here / "app" if (here / "app").is_dir() else here.parent  # wheel, or checkout
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(beside / name, folder / name)
+    return folder
+
+
+class _Simulation:
+    """A SuperLink of its own, and one run on it."""
+
+    def __init__(self, scratch: Path, log: IO[str], mark: dict[str, str]) -> None:
+        self._log = log
+        self._port = _free_port()
+        self._app = stage_app(scratch / "fedgt")
+        self._settings = scratch / "settings.toml"
+        self._home = scratch / "flower"
+        self._environment = os.environ | _environment(scratch, self._home) | mark
+        self._environment.pop("RAY_ADDRESS", None)  # of a cluster that is not ours
+        self._home.mkdir()
+        (self._home / "config.toml").write_text(
+            f'[superlink.fedgt]\naddress = "127.0.0.1:{self._port}"\ninsecure = true\n'
+        )
+
+    def start_superlink(self) -> None:
+        """Start the SuperLink and wait until it listens."""
+        address = ("--host", "127.0.0.1", "--port", str(self._port))
+        superlink = self._start("flower-superlink", "--insecure", "--simulation", *address)
+        deadline = time.monotonic() + _START
+        while not self._is_listening():
+            if superlink.poll() is not None or time.monotonic() > deadline:
+                raise FedGTError(f"Flower's SuperLink did not start: see {self._log.name}")
+            time.sleep(_POLL)
+
+    def start_run(self, config: RunConfig, clients: int) -> "subprocess.Popen[bytes]":
+        """Hand the app and its settings to the SuperLink; ends when the run does."""
+        # What JSON can say of a scalar is TOML as well.
+        lines = (f"{key} = {json.dumps(value)}\n" for key, value in config.to_flower().items())
+        self._settings.write_text("".join(lines))
+        # A worker a core, but none without work.
+        workers = min(clients, os.cpu_count() or 1)
+        federation = (
+            f"num-supernodes={clients} client-resources-num-cpus=1 init-args-num-cpus={workers}"
+        )
+        return self._start(
+            *("flwr", "run", str(self._app), "fedgt", "--stream"),
+            *("--run-config", str(self._settings), "--federation-config", federation),
+        )
+
+    def _start(self, command: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        # A session of its own: Ctrl-C reaches this process alone, which then ends the others.
+        return subprocess.Popen(
+            [str(Path(sys.executable).parent / command), *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def _is_listening(self) -> bool:
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with direct.open(f"http://127.0.0.1:{self._port}/health", timeout=1):
+                return True
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+class _Events:
+    """The run's journal, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = path.stat().st_size if path.exists() else 0  # a resumed run appends
+        self.over = False
+        self.failure: str | None = None
+
+    def rounds(self) -> Iterator[dict[str, Any]]:
+        """Rounds since the last call."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as stream:
+            stream.seek(self._read)
+            whole, _, _ = stream.read().rpartition(b"\n")
+        self._read += len(whole) + bool(whole)
+        for line in whole.splitlines():
+            event = json.loads(line)
+            self.over |= event["event"] in ("end", "failed")
+            if event["event"] == "failed":
+                self.failure = event["reason"]
+            if event["event"] == "round":
+                yield event
+
+
+def _follow(flwr: "subprocess.Popen[bytes]", events: _Events, observe: Observer) -> None:
+    """Report rounds until the run is over; Flower takes some seconds more to notice."""
+    while not events.over:
+        ended = flwr.poll() is not None  # asked first: what was written before is still read
+        for facts in events.rounds():
+            observe(facts)
+        if ended:
+            break
+        time.sleep(_POLL)
+
+
+def _environment(scratch: Path, home: Path) -> dict[str, str]:
+    here = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1,localhost")))
+    return {
+        # Flower starts its programs by name.
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),
+        "PYTHONUNBUFFERED": "1",
+        "NO_PROXY": here,
+        "no_proxy": here,
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        # Or every run would make a virtual environment of its own, from the network.
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "RAY_TMPDIR": str(scratch),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # Or Ray would hide the graphics card from institutions that ask for no whole one.
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Workers need not share this process's working directory.
+        "FEDGT_CACHE": str(cache_dir().absolute()),
+        "FEDGT_STATE": str(state_dir().absolute()),
+    }
+
+
+def _check_installed() -> None:
+    if find_spec("ray") is None:
+        raise FedGTError("Flower's simulation needs Ray: pip install 'fedgt[simulation]'")
+
+
+def _short_folder() -> str | None:
+    return "/tmp" if os.access("/tmp", os.W_OK) else None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
