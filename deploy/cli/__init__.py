@@ -1,10 +1,12 @@
 """The ``fedgt`` command."""
 
 import sys
+from typing import NoReturn
 
 import typer
+from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 
-from deploy.cli import data, run, tables
+from deploy.cli import config, data, run, tables
 from shared.errors import FedGTError
 
 app = typer.Typer(
@@ -16,22 +18,30 @@ app = typer.Typer(
 )
 data.app.add_typer(tables.app)
 app.add_typer(data.app, name="data")
-
 app.command()(run.run)
+app.command()(config.config)
 
 
 def main() -> None:
     """Run the command line; a fault the user can mend is one line and exit code 2."""
     try:
-        app()
-    except FedGTError as error:
-        print(f"fedgt: {error}", file=sys.stderr)
+        sys.exit(app(standalone_mode=False) or 0)
+    except NoArgsIsHelpError as help_text:
+        help_text.show()
         sys.exit(2)
+    except ClickException as error:
+        _fail(error.format_message(), error.exit_code)
+    except FedGTError as error:
+        _fail(str(error))
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        print(f"fedgt: {place}{error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
+        _fail(f"{place}{error.strerror or error}")
+    except (KeyboardInterrupt, Abort):
         sys.exit(130)
+
+
+def _fail(message: str, code: int = 2) -> NoReturn:
+    print(f"fedgt: {message}", file=sys.stderr)
+    sys.exit(code)
