@@ -74,7 +74,7 @@ class Checkpoints:
                 if _checksum(arrays) != document["checksum"]:
                     raise FedGTError(f"{arrays} does not match its checksum")
                 return Checkpoint(number, document["facts"], open_tensors(arrays))
-            except (OSError, ValueError, KeyError, FedGTError) as error:
+            except (OSError, ValueError, KeyError, TypeError, FedGTError) as error:
                 logger.warning("checkpoint of round %d is passed over: %s", number, error)
         return None
 

@@ -29,15 +29,21 @@ def hungarian(cosine: Floats) -> Floats:
     return plan
 
 
-def sinkhorn(cosine: Floats, *, entropy: float = 0.05, iterations: int = 200) -> Floats:
+def sinkhorn(
+    cosine: Floats, *, entropy: float = 0.05, tolerance: float = 1e-4, iterations: int = 5000
+) -> Floats:
     """The doubly stochastic plan T that maximises Σ T·cosine + entropy · H(T) (Cuturi 2013).
 
     In place of a bijection, each node of one client is spread over the other's; rows and columns
-    sum to 1. Scaling happens on logarithms, which do not underflow at small ``entropy``.
+    sum to 1 up to ``tolerance``. Scaling happens on logarithms, which do not underflow at small
+    ``entropy``.
     """
     log_plan = cosine / entropy
     for _ in range(iterations):
-        log_plan = log_plan - np.logaddexp.reduce(log_plan, axis=1, keepdims=True)
+        rows = np.logaddexp.reduce(log_plan, axis=1, keepdims=True)
+        log_plan = log_plan - rows
+        if np.abs(rows).max() < tolerance:
+            break
         log_plan = log_plan - np.logaddexp.reduce(log_plan, axis=0, keepdims=True)
     # Rows last: they are what averages are taken over.
     return np.asarray(np.exp(log_plan - np.logaddexp.reduce(log_plan, axis=1, keepdims=True)))

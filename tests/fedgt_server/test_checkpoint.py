@@ -1,0 +1,119 @@
+"""Checkpoints: torn ones are passed over."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgt_server.checkpoint import Checkpoint, Checkpoints
+
+
+def checkpoint(number: int) -> Checkpoint:
+    return Checkpoint(number, {"best": [number, 0.5, ["a"]]}, {"model/a": np.full(3, number)})
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Checkpoints:
+    """Rounds 1 to 3 were saved."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    for number in (1, 2, 3):
+        checkpoints.save(checkpoint(number))
+    return checkpoints
+
+
+def tear_tensors(folder: Path) -> None:
+    path = folder / "round-000003.safetensors"
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def empty_tensors(folder: Path) -> None:
+    (folder / "round-000003.safetensors").write_bytes(b"")
+
+
+def flip_a_bit(folder: Path) -> None:
+    path = folder / "round-000003.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def lose_tensors(folder: Path) -> None:
+    (folder / "round-000003.safetensors").unlink()
+
+
+def lose_facts(folder: Path) -> None:
+    (folder / "round-000003.json").unlink()
+
+
+def tear_facts(folder: Path) -> None:
+    path = folder / "round-000003.json"
+    path.write_text(path.read_text()[:-7])
+
+
+def empty_facts(folder: Path) -> None:
+    (folder / "round-000003.json").write_text("")
+
+
+def strange_facts(folder: Path) -> None:
+    (folder / "round-000003.json").write_text("[]")
+
+
+def facts_without_checksum(folder: Path) -> None:
+    (folder / "round-000003.json").write_text(json.dumps({"facts": {}}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        tear_tensors,
+        empty_tensors,
+        flip_a_bit,
+        lose_tensors,
+        lose_facts,
+        tear_facts,
+        empty_facts,
+        strange_facts,
+        facts_without_checksum,
+    ],
+)
+def test_damaged_pair_is_passed_over(kept: Checkpoints, damage: Callable[[Path], None]) -> None:
+    damage(kept.folder)
+    newest = kept.newest()
+    assert newest is not None
+    assert newest.round_number == 2
+    assert newest.arrays["model/a"].tolist() == [2, 2, 2]
+
+
+def test_no_whole_pair_is_none(kept: Checkpoints) -> None:
+    for path in kept.folder.glob("*.json"):
+        path.write_text("{")
+    assert kept.newest() is None
+
+
+def test_nothing_there_is_none(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path / "nowhere").newest() is None
+
+
+def test_newest_is_exact(kept: Checkpoints) -> None:
+    newest = kept.newest()
+    assert newest is not None
+    assert newest.round_number == 3
+    assert newest.facts == {"best": [3, 0.5, ["a"]]}
+    assert newest.arrays["model/a"].tolist() == [3, 3, 3]
+
+
+def test_two_are_kept(kept: Checkpoints) -> None:
+    assert kept.rounds() == [2, 3]
+    assert len(list(kept.folder.iterdir())) == 4
+
+
+def test_an_earlier_run_of_the_same_name_is_forgotten(kept: Checkpoints) -> None:
+    """Its later rounds would push the new run's first ones out."""
+    kept.start_anew()
+    assert kept.newest() is None
+    kept.save(checkpoint(1))
+    newest = kept.newest()
+    assert newest is not None
+    assert newest.round_number == 1

@@ -1,0 +1,180 @@
+"""Optimal transport between global nodes, equation 7."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from fedgt_server.transport import (
+    PLANS,
+    Floats,
+    centred,
+    hungarian,
+    identity,
+    sinkhorn,
+    spread,
+    transport,
+    unit_rows,
+)
+
+
+def random_nodes(clients: int, count: int, width: int, seed: int) -> Floats:
+    return np.random.default_rng(seed).standard_normal((clients, count, width))
+
+
+def optimum(cosine: Floats) -> float:
+    """The value of the linear programme over doubly stochastic plans."""
+    count = len(cosine)
+    rows = np.kron(np.eye(count), np.ones(count))
+    columns = np.kron(np.ones(count), np.eye(count))
+    solved = linprog(-cosine.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.ones(2 * count))
+    return float(-solved.fun)
+
+
+def test_zero_vector_stays_zero() -> None:
+    vectors = np.array([[3.0, 4.0], [0.0, 0.0]])
+    assert unit_rows(vectors).tolist() == [[0.6, 0.8], [0.0, 0.0]]
+
+
+def test_empty_and_single_client_have_no_spread() -> None:
+    assert spread(np.eye(1)) == (0.0, 0.0)
+    similarity, plans = transport(random_nodes(1, 4, 3, 0), "hungarian")
+    assert similarity.tolist() == [[1.0]]
+    assert plans[0, 0].tolist() == np.eye(4).tolist()
+
+
+def test_dead_global_nodes_do_not_make_nan() -> None:
+    similarity, _ = transport(np.zeros((3, 4, 5)), "hungarian")
+    assert similarity.tolist() == np.eye(3).tolist()
+
+
+def test_spread_leaves_the_diagonal_out() -> None:
+    similarity = np.array([[1.0, 0.2, 0.4], [0.2, 1.0, 0.6], [0.4, 0.6, 1.0]])
+    mean, deviation = spread(similarity)
+    assert mean == pytest.approx(0.4)
+    assert deviation == pytest.approx(np.std([0.2, 0.4, 0.6]))
+
+
+def test_centred_removes_what_all_have_in_common() -> None:
+    nodes = random_nodes(3, 4, 5, 0)
+    assert centred(nodes + 7.0) == pytest.approx(centred(nodes))
+    assert centred(nodes).mean(axis=(0, 1)) == pytest.approx(np.zeros(5))
+    # The clients keep their differences.
+    assert centred(nodes)[0] - centred(nodes)[1] == pytest.approx(nodes[0] - nodes[1])
+
+
+def test_the_permutation_is_used_for_the_score() -> None:
+    """Two clients with the same two nodes in opposite order are the same client."""
+    nodes = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    similarity, plans = transport(nodes, "hungarian")
+    assert similarity[0, 1] == pytest.approx(1.0)
+    assert plans[0, 1].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    # What the diagonal would say.
+    assert transport(nodes, "none")[0][0, 1] == pytest.approx(0.0)
+
+
+def test_plan_brings_the_other_client_into_this_ones_order() -> None:
+    nodes = random_nodes(1, 6, 8, 3)[0]
+    order = np.array([3, 0, 5, 1, 2, 4])
+    _, plans = transport(np.stack([nodes, nodes[order]]), "hungarian")
+    assert plans[0, 1] @ nodes[order] == pytest.approx(nodes)
+    assert plans[1, 0] @ nodes == pytest.approx(nodes[order])
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(1, 6), seed=st.integers(0, 2**31))
+def test_hungarian_equals_brute_force(count: int, seed: int) -> None:
+    cosine = np.random.default_rng(seed).uniform(-1, 1, (count, count))
+    rows = np.arange(count)
+    best = max(cosine[rows, list(order)].sum() for order in permutations(range(count)))
+    plan = hungarian(cosine)
+    assert (plan * cosine).sum() == pytest.approx(best)
+    assert set(np.unique(plan)) <= {0.0, 1.0}
+    assert plan.sum(axis=0).tolist() == plan.sum(axis=1).tolist() == [1.0] * count
+
+
+@settings(max_examples=15, deadline=None)
+@given(count=st.integers(1, 7), seed=st.integers(0, 2**31))
+def test_hungarian_equals_the_linear_programme(count: int, seed: int) -> None:
+    cosine = np.random.default_rng(seed).uniform(-1, 1, (count, count))
+    assert (hungarian(cosine) * cosine).sum() == pytest.approx(optimum(cosine))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    clients=st.integers(2, 5),
+    count=st.integers(1, 5),
+    seed=st.integers(0, 2**31),
+    plan=st.sampled_from(sorted(PLANS)),
+)
+def test_similarity_is_symmetric_with_unit_diagonal(
+    clients: int, count: int, seed: int, plan: str
+) -> None:
+    similarity, plans = transport(random_nodes(clients, count, 4, seed), plan)
+    assert similarity.tolist() == similarity.T.tolist()
+    assert np.diag(similarity).tolist() == [1.0] * clients
+    assert np.abs(similarity).max() <= 1.0 + 1e-9
+    assert plans == pytest.approx(plans.transpose(1, 0, 3, 2))
+
+
+@pytest.mark.parametrize("plan", ["hungarian", "sinkhorn"])
+def test_order_of_global_nodes_does_not_matter(plan: str) -> None:
+    nodes, rng = random_nodes(4, 6, 5, 1), np.random.default_rng(2)
+    shuffled = np.stack([client[rng.permutation(6)] for client in nodes])
+    expected, _ = transport(nodes, plan)
+    assert transport(shuffled, plan)[0] == pytest.approx(expected, abs=1e-9)
+    assert transport(centred(shuffled), plan)[0] == pytest.approx(
+        transport(centred(nodes), plan)[0], abs=1e-9
+    )
+
+
+def test_sinkhorn_is_doubly_stochastic() -> None:
+    cosine = np.random.default_rng(0).uniform(-1, 1, (8, 8))
+    plan = sinkhorn(cosine)
+    assert plan.min() >= 0.0
+    assert plan.sum(axis=1) == pytest.approx(np.ones(8))
+    assert plan.sum(axis=0) == pytest.approx(np.ones(8), abs=2e-4)
+
+
+@pytest.mark.parametrize("entropy", [0.2, 1.0])
+def test_sinkhorn_meets_the_conditions_of_the_optimum(entropy: float) -> None:
+    """Of all doubly stochastic plans the optimum alone has log T − cosine / entropy = a_k + b_l."""
+    cosine = np.random.default_rng(1).uniform(-1, 1, (6, 6))
+    plan = sinkhorn(cosine, entropy=entropy, tolerance=1e-12)
+    assert plan.sum(axis=0) == pytest.approx(np.ones(6), abs=1e-9)
+    duals = np.log(plan) - cosine / entropy
+    mixed = duals - duals[:1] - duals[:, :1] + duals[0, 0]
+    assert mixed == pytest.approx(np.zeros((6, 6)), abs=1e-8)
+
+    def objective(t: Floats) -> float:
+        return float((t * cosine).sum() - entropy * (t * np.log(t)).sum())
+
+    uniform = np.full((6, 6), 1 / 6)
+    for share in (0.01, 0.1, 0.5):
+        assert objective(plan) > objective((1 - share) * plan + share * uniform)
+
+
+def test_sinkhorn_tends_to_hungarian() -> None:
+    cosine = np.random.default_rng(2).uniform(-1, 1, (6, 6))
+    exact = hungarian(cosine)
+    gaps = [
+        np.abs(sinkhorn(cosine, entropy=entropy, tolerance=1e-6, iterations=20000) - exact).max()
+        for entropy in (0.5, 0.05, 0.005)
+    ]
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-3
+    value = (sinkhorn(cosine, entropy=0.005, iterations=20000) * cosine).sum()
+    assert value == pytest.approx(optimum(cosine), abs=1e-3)
+
+
+def test_sinkhorn_does_not_underflow() -> None:
+    cosine = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    plan = sinkhorn(cosine, entropy=1e-4)
+    assert plan.tolist() == np.eye(2).tolist()
+
+
+def test_identity_ignores_the_cosines() -> None:
+    assert identity(np.array([[0.0, 1.0], [1.0, 0.0]])).tolist() == np.eye(2).tolist()
