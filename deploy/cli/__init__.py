@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 
-from deploy.cli import config, data, run, tables
+from deploy.cli import config, data, demo, run, tables
 from shared.errors import FedGTError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 data.app.add_typer(tables.app)
 app.add_typer(data.app, name="data")
+app.command()(demo.demo)
 app.command()(run.run)
 app.command()(config.config)
 
