@@ -6,11 +6,19 @@ what was measured to work differ, the difference is a key, and the preset ``pape
 back.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from shared.errors import FedGTError
 
@@ -25,7 +33,11 @@ class RunConfig(BaseModel):
     """The settings of one run, the same for all institutions."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=_kebab, populate_by_name=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=_kebab,
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
     # --- what to learn from -------------------------------------------------------------------
@@ -133,6 +145,13 @@ class RunConfig(BaseModel):
     )
     memory_budget_mb: int = Field(4096, ge=1, description="above it a step works in batches")
 
+    @field_validator("federation", "run_name")
+    @classmethod
+    def _names_a_folder(cls, name: str) -> str:
+        if name and (not re.fullmatch(r"[\w.-]+", name) or name.startswith(".")):
+            raise ValueError("use letters, digits, '-', '_' and '.' for a name of folders")
+        return name
+
     @model_validator(mode="after")
     def _consistent(self) -> "RunConfig":
         if self.hidden % self.heads:
@@ -203,4 +222,5 @@ def _first_fault(error: ValidationError) -> str:
     if fault["type"] == "extra_forbidden":
         known = ", ".join(sorted(_kebab(name) for name in RunConfig.model_fields))
         return f"there is no setting '{key}'; there are: {known}"
-    return f"{key} is {fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+    message = fault["msg"].removeprefix("Value error, ")
+    return f"{key} is {fault['input']!r}: {message[0].lower()}{message[1:]}"

@@ -11,7 +11,7 @@ import typer
 from deploy.cli.output import Json, console, notes, print_json, print_table
 from deploy.cli.run import Engine, percent, run_with_progress
 from deploy.run import placed
-from shared.config import RunConfig
+from shared.config import RunConfig, Scalar
 from shared.files import write_json
 
 _CLIENTS = 6
@@ -32,7 +32,12 @@ def demo(
     for method, engine in _ENGINES.items():
         out = _OUT / method
         shutil.rmtree(out, ignore_errors=True)  # of an earlier demo
-        values = {"dataset": "consortium", "method": method, "rounds": rounds, "seed": seed}
+        values: dict[str, Scalar] = {
+            "dataset": "consortium",
+            "method": method,
+            "rounds": rounds,
+            "seed": seed,
+        }
         config = RunConfig.build(placed(values, out, _CLIENTS))
         if method == "fedgt" and not json:
             notes.print("starting Flower's simulation, which takes about half a minute")
