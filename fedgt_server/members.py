@@ -1,7 +1,7 @@
 """Who takes part: nodes, the institutions behind them, and what those agreed on."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
@@ -77,14 +77,15 @@ class Members:
             if problem := difference(self.profile, introduction.profile):
                 self._refuse(node, name, problem, strict=strict)
                 continue
-            self._enter(node, name, here=set(registered))
+            self._enter(node, name, registered)
             initial = introduction.initial or initial
         return initial
 
-    def _enter(self, node: int, name: str, here: set[int]) -> None:
+    def _enter(self, node: int, name: str, registered: Mapping[int, str]) -> None:
         previous = next((n for n, known in self._names.items() if known == name), None)
         if previous is not None and previous != node:
-            if previous in here:
+            proven = registered.get(node) and not registered.get(previous)
+            if previous in registered and not proven:
                 # Not for good: after a restart the old node is only seen to be gone a while later.
                 logger.warning("%s waits: it is here already, from another node", name)
                 return

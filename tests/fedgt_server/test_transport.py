@@ -31,7 +31,8 @@ def optimum(cosine: Floats) -> float:
     rows = np.kron(np.eye(count), np.ones(count))
     columns = np.kron(np.ones(count), np.eye(count))
     solved = linprog(-cosine.ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.ones(2 * count))
-    return float(-solved.fun)
+    assert solved.fun is not None
+    return -float(solved.fun)
 
 
 def test_zero_vector_stays_zero() -> None:

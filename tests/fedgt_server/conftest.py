@@ -1,0 +1,10 @@
+"""What tests of the coordinator share."""
+
+import pytest
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll often: scripted nodes answer at once."""
+    monkeypatch.setattr("fedgt_server.exchange._POLL", 0.005)
+    monkeypatch.setattr("fedgt_server.round._PATIENCE", 0.02)

@@ -1,0 +1,131 @@
+"""A grid whose nodes do as a test says: answer, fail, keep silent, come late, leave, join."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import numpy as np
+from flwr.app import Error, Message, MessageType, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
+
+from deploy.inprocess import InProcessGrid
+from shared.config import RunConfig, Scalar
+from shared.wire import GLOBAL_NODES, Arrays, Instruction, Introduction, Profile, Question, Update
+
+PROFILE = Profile("1", ["age", "debt"], ["good", "bad"], {"weight": [3], "bias": [2]})
+INITIAL: Arrays = {"weight": np.zeros(3, np.float32), "bias": np.ones(2, np.float32)}
+
+
+def settings(**changed: Scalar) -> RunConfig:
+    """A small federation that does not wait long."""
+    values: dict[str, Scalar] = {
+        "rounds": 3,
+        "hidden": 4,
+        "heads": 1,
+        "layers": 1,
+        "global-nodes": 2,
+        "min-institutions": 2,
+        "round-deadline": 0.15,
+        "give-up-after": 0.3,
+    }
+    return RunConfig.build(values | {key.replace("_", "-"): v for key, v in changed.items()})
+
+
+@dataclass
+class Node:
+    """An institution, and what goes wrong with it; rounds count from 1, introductions are 0."""
+
+    institution: str
+    registered: str = ""
+    profile: Profile = PROFILE
+    present: bool = True
+    silent: set[int] = field(default_factory=set)
+    fails: set[int] = field(default_factory=set)
+    late: dict[int, float] = field(default_factory=dict)  # seconds
+    spoilt: set[int] = field(default_factory=set)  # rounds whose update holds NaN
+    garbled: set[int] = field(default_factory=set)  # rounds whose reply has no facts
+    hiccups: set[int] = field(default_factory=set)  # silent only once
+    uploads: bool = True
+    measures: bool = True
+    accuracy: dict[int, float] = field(default_factory=dict)
+    heard: list[Instruction] = field(default_factory=list)
+    asked_for_initial: int = 0
+
+    def answer(self, message: Message) -> tuple[Message | None, float]:
+        """The reply, if any, and in how many seconds it is there."""
+        number = 0
+        if message.metadata.message_type == MessageType.TRAIN:
+            self.heard.append(Instruction.from_records(message.content))
+            number = self.heard[-1].round_number
+        else:
+            self.asked_for_initial += Question.from_records(message.content).want_initial
+        if number in self.silent | self.hiccups:
+            self.hiccups.discard(number)
+            return None, 0.0
+        if number in self.fails:
+            error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "Traceback\n  …\nno memory\n")
+            return Message(error, reply_to=message), 0.0
+        content = self._introduction(message) if number == 0 else self._update(number)
+        return Message(content, reply_to=message), self.late.get(number, 0.0)
+
+    def _introduction(self, message: Message) -> RecordDict:
+        if 0 in self.garbled:
+            return RecordDict()
+        wanted = Question.from_records(message.content).want_initial
+        return Introduction(self.institution, self.profile, INITIAL if wanted else {}).to_records()
+
+    def _update(self, number: int) -> RecordDict:
+        if number in self.garbled or self.heard[-1].finish:
+            return RecordDict()
+        rng = np.random.default_rng([number, *self.institution.encode()])
+        arrays: Arrays = {
+            "weight": rng.standard_normal(3).astype(np.float32),
+            "bias": rng.standard_normal(2).astype(np.float32),
+            GLOBAL_NODES: rng.standard_normal((2, 2, 4)).astype(np.float32),
+        }
+        if number in self.spoilt:
+            arrays["bias"][1] = np.nan
+        metrics = {"test_accuracy": 0.5, "val_accuracy": self.accuracy.get(number, 0.5)}
+        return Update(
+            self.institution,
+            arrays if self.uploads else {},
+            metrics if self.measures else {},
+        ).to_records()
+
+
+class ScriptedGrid(InProcessGrid):
+    """Nodes by id, numbered from 1."""
+
+    def __init__(self, *nodes: Node) -> None:
+        super().__init__(ClientApp(), [], {})
+        self.nodes = dict(enumerate(nodes, start=1))
+        self._due: dict[str, tuple[float, Message]] = {}
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node for node, script in self.nodes.items() if script.present]
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        return [
+            NodeInfo(node_id=node, name=script.registered)
+            for node, script in self.nodes.items()
+            if script.present
+        ]
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        pushed = []
+        for message in messages:
+            message_id = str(uuid4())
+            message.metadata.__dict__["_message_id"] = message_id
+            reply, seconds = self.nodes[message.metadata.dst_node_id].answer(message)
+            if reply is not None:
+                self._due[message_id] = (time.monotonic() + seconds, reply)
+            pushed.append(message_id)
+        return pushed
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        now = time.monotonic()
+        ready = [key for key in message_ids if key in self._due and self._due[key][0] <= now]
+        return [self._due.pop(key)[1] for key in ready]

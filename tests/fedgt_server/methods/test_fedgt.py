@@ -1,0 +1,338 @@
+"""FedGT at the coordinator, Algorithm 3."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgt_server.aggregation import softmax_weights
+from fedgt_server.checkpoint import Checkpoint, Checkpoints
+from fedgt_server.methods.fedgt import FedGT
+from fedgt_server.transport import centred, transport
+from shared.config import RunConfig, Scalar
+from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
+
+# Not in the order of their names, as a model's parameters are not.
+INITIAL: Arrays = {
+    "weight": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "bias": np.array([10.0, 20.0], np.float32),
+}
+NAMES = ("a", "b", "c", "d")
+SETS, COUNT, WIDTH = 3, 5, 8
+
+
+def settings(**changed: Scalar) -> RunConfig:
+    values: dict[str, Scalar] = {"hidden": WIDTH, "heads": 2, "global-nodes": COUNT}
+    return RunConfig.build(values | {k.replace("_", "-"): v for k, v in changed.items()})
+
+
+def begun(**changed: Scalar) -> FedGT:
+    method = FedGT(settings(**changed))
+    method.begin(INITIAL)
+    return method
+
+
+def update(name: str, seed: int, **changed: np.ndarray) -> Update:
+    rng = np.random.default_rng(seed)
+    arrays: Arrays = {
+        # As they came over the wire: in any order.
+        "bias": rng.standard_normal(2).astype(np.float32),
+        "weight": rng.standard_normal((2, 3)).astype(np.float32),
+        GLOBAL_NODES: rng.standard_normal((SETS, COUNT, WIDTH)).astype(np.float32),
+    }
+    return Update(name, arrays | changed, {})
+
+
+def round_of(*names: str, offset: int = 0) -> dict[str, Update]:
+    return {name: update(name, offset + NAMES.index(name)) for name in names}
+
+
+def play(method: FedGT, updates: Mapping[str, Update]) -> dict[str, Arrays]:
+    """What a round's institutions get after it."""
+    for name in updates:
+        method.message(name)
+    method.aggregate(updates)
+    return {name: method.message(name) for name in updates}
+
+
+def shuffled(updates: Mapping[str, Update], seed: int) -> dict[str, Update]:
+    """Every set of every client in an order of its own."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: Update(
+            name,
+            given.arrays
+            | {
+                GLOBAL_NODES: np.stack(
+                    [s[rng.permutation(COUNT)] for s in given.arrays[GLOBAL_NODES]]
+                )
+            },
+            {},
+        )
+        for name, given in updates.items()
+    }
+
+
+def test_updates_must_hold_what_clients_are_compared_by() -> None:
+    profile = Profile("1", [], ["x", "y", "z"], {"weight": [2, 3], "bias": [2]})
+    assert FedGT(settings()).expected(profile) == {
+        "weight": [2, 3],
+        "bias": [2],
+        GLOBAL_NODES: [3, COUNT, WIDTH],
+    }
+    one_set = FedGT(settings(global_node_sets="input", layers=4)).expected(profile)
+    assert one_set[GLOBAL_NODES] == [1, COUNT, WIDTH]
+    by_label = FedGT(settings(similarity="label", global_nodes=0)).expected(profile)
+    assert by_label == {"weight": [2, 3], "bias": [2], LABEL_DISTRIBUTION: [3]}
+    assert profile.parameters == {"weight": [2, 3], "bias": [2]}
+
+
+def test_all_start_from_the_same_point() -> None:
+    method = begun()
+    for name in ("a", "b"):
+        message = method.message(name)
+        assert message["weight"].tolist() == INITIAL["weight"].tolist()
+        assert message["bias"].tolist() == INITIAL["bias"].tolist()
+        assert GLOBAL_NODES not in message
+
+
+def test_model_is_what_was_sent_plus_the_change() -> None:
+    """Trap 12: with one client, θ̂ of the next round is θ̂ + Δθ, round after round."""
+    method = begun()
+    expected = {name: array.copy() for name, array in INITIAL.items()}
+    for number in range(3):
+        change = update("a", number)
+        sent = play(method, {"a": change})["a"]
+        for name in expected:
+            expected[name] += change.arrays[name]
+            assert sent[name] == pytest.approx(expected[name], rel=1e-6)
+
+
+def test_three_clients_by_hand() -> None:
+    """Label shares (1, 0), (0, 1) and (0.6, 0.8): cosines 0, 0.6 and 0.8; τ = 1."""
+    method = begun(similarity="label", global_nodes=0, tau=1.0)
+    shares = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.6, 0.8]}
+    changes = {"a": 1.0, "b": 2.0, "c": 4.0}
+    updates = {
+        name: Update(
+            name,
+            {
+                "weight": np.full((2, 3), changes[name], np.float32),
+                "bias": np.zeros(2, np.float32),
+                LABEL_DISTRIBUTION: np.array(shares[name], np.float32),
+            },
+            {},
+        )
+        for name in shares
+    }
+    sent = play(method, updates)
+    total = math.e + 1 + math.exp(0.6)
+    change = (math.e * 1 + 1 * 2 + math.exp(0.6) * 4) / total
+    assert change == pytest.approx(2.167128, rel=1e-6)
+    assert sent["a"]["weight"] == pytest.approx(INITIAL["weight"] + change, rel=1e-6)
+    assert sent["a"]["bias"] == pytest.approx(INITIAL["bias"])
+    total = math.e + math.exp(0.6) + math.exp(0.8)
+    change = (math.exp(0.6) * 1 + math.exp(0.8) * 2 + math.e * 4) / total
+    assert sent["c"]["weight"] == pytest.approx(INITIAL["weight"] + change, rel=1e-6)
+
+
+@pytest.mark.parametrize("similarity", ["hungarian", "sinkhorn"])
+def test_order_of_global_nodes_changes_no_model(similarity: str) -> None:
+    updates = round_of(*NAMES)
+    straight, other = begun(similarity=similarity), begun(similarity=similarity)
+    expected = play(straight, updates)
+    found = play(other, shuffled(updates, 7))
+    for name in NAMES:
+        assert found[name]["weight"] == pytest.approx(expected[name]["weight"], abs=1e-5)
+        assert found[name]["bias"] == pytest.approx(expected[name]["bias"], abs=1e-5)
+    facts, others = straight.aggregate(updates).facts, other.aggregate(shuffled(updates, 7)).facts
+    assert np.array(others["similarity"]) == pytest.approx(np.array(facts["similarity"]))
+
+
+def test_order_of_global_nodes_orders_what_is_sent_back() -> None:
+    """μ̂ comes in the receiver's own order, whatever the order of the others."""
+    updates = round_of(*NAMES)
+    expected = play(begun(), updates)
+    others = shuffled(updates, 3) | {"a": updates["a"]}
+    found = play(begun(), others)
+    assert found["a"][GLOBAL_NODES] == pytest.approx(expected["a"][GLOBAL_NODES], abs=1e-5)
+    order = np.array([2, 0, 1, 4, 3])
+    mine = updates["a"].arrays | {GLOBAL_NODES: updates["a"].arrays[GLOBAL_NODES][:, order]}
+    found = play(begun(), updates | {"a": Update("a", mine, {})})
+    assert found["a"][GLOBAL_NODES] == pytest.approx(
+        expected["a"][GLOBAL_NODES][:, order], abs=1e-5
+    )
+
+
+def test_without_alignment_the_order_matters() -> None:
+    updates = round_of(*NAMES)
+    expected = play(begun(similarity="none"), updates)
+    found = play(begun(similarity="none"), shuffled(updates, 7))
+    assert np.abs(found["a"]["weight"] - expected["a"]["weight"]).max() > 1e-3
+
+
+def test_renaming_clients_renames_results() -> None:
+    updates = round_of(*NAMES)
+    renamed = dict(zip(NAMES, reversed(NAMES), strict=True))
+    expected = play(begun(), updates)
+    found = play(begun(), {renamed[name]: given for name, given in updates.items()})
+    for name in NAMES:
+        for key in expected[name]:
+            assert found[renamed[name]][key] == pytest.approx(expected[name][key], abs=1e-5)
+
+
+def test_identical_clients_get_identical_models() -> None:
+    updates = round_of("a", "b", "c")
+    updates["b"] = Update("b", updates["a"].arrays, {})
+    sent = play(begun(), updates)
+    for key in sent["a"]:
+        assert sent["a"][key] == pytest.approx(sent["b"][key], abs=1e-6)
+    assert np.abs(sent["a"]["weight"] - sent["c"]["weight"]).max() > 1e-3
+
+
+def test_tau_of_zero_and_mean_are_the_plain_mean() -> None:
+    updates = round_of(*NAMES)
+    mean = INITIAL["weight"] + np.mean([u.arrays["weight"] for u in updates.values()], axis=0)
+    for method in (begun(tau=0.0), begun(aggregation="mean")):
+        sent = play(method, updates)
+        for name in NAMES:
+            assert sent[name]["weight"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_large_tau_leaves_everyone_with_its_own() -> None:
+    """S_ii = 1 is the largest of a row, so the nearest client is the client itself."""
+    updates = round_of(*NAMES)
+    sent = play(begun(tau=1e6), updates)
+    for name in NAMES:
+        own = INITIAL["weight"] + updates[name].arrays["weight"]
+        assert sent[name]["weight"] == pytest.approx(own, abs=1e-5)
+        nodes = updates[name].arrays[GLOBAL_NODES]
+        assert sent[name][GLOBAL_NODES] == pytest.approx(nodes[:-1], abs=1e-5)
+
+
+@pytest.mark.parametrize("centre", [True, False])
+def test_the_last_set_is_the_fingerprint(centre: bool) -> None:
+    method, updates = begun(centre_fingerprints=centre), round_of(*NAMES)
+    for name in NAMES:
+        method.message(name)
+    facts = method.aggregate(updates).facts
+    last = np.stack([updates[n].arrays[GLOBAL_NODES][-1] for n in NAMES]).astype(np.float64)
+    expected, _ = transport(centred(last) if centre else last, "hungarian")
+    assert facts["order"] == list(NAMES)
+    assert np.array(facts["similarity"]) == pytest.approx(expected, abs=1e-4)
+    assert facts["self_weight"] == pytest.approx(np.diag(softmax_weights(expected, 5.0)).mean())
+    off = expected[~np.eye(4, dtype=bool)]
+    assert facts["similarity_spread"] == pytest.approx(off.std())
+
+
+def test_every_attended_set_is_averaged_and_the_fingerprint_is_not() -> None:
+    updates = round_of(*NAMES)
+    assert play(begun(), updates)["a"][GLOBAL_NODES].shape == (SETS - 1, COUNT, WIDTH)
+    one_set = {
+        name: Update(name, u.arrays | {GLOBAL_NODES: u.arrays[GLOBAL_NODES][:1]}, {})
+        for name, u in updates.items()
+    }
+    sent = play(begun(global_node_sets="input"), one_set)
+    assert sent["a"][GLOBAL_NODES].shape == (1, COUNT, WIDTH)
+
+
+def test_update_similarity_is_the_cosine_of_changes() -> None:
+    method = begun(similarity="update")
+    updates = round_of("a", "b", "c")
+    still = {"weight": np.zeros((2, 3), np.float32), "bias": np.zeros(2, np.float32)}
+    updates["c"] = Update("c", updates["c"].arrays | still, {})
+    for name in updates:
+        method.message(name)
+    similarity = np.array(method.aggregate(updates).facts["similarity"])
+    a, b = (
+        np.concatenate([updates[n].arrays["bias"], updates[n].arrays["weight"].ravel()])
+        for n in "ab"
+    )
+    cosine = float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+    assert similarity[0, 1] == pytest.approx(cosine, abs=1e-4)
+    # One that learned nothing is unlike the others, and still nearest to itself.
+    assert similarity[2].tolist() == [0.0, 0.0, 1.0]
+    assert GLOBAL_NODES in method.message("a")
+
+
+def test_missing_client_is_not_averaged_into_others_but_gets_its_own() -> None:
+    method, first = begun(), round_of("a", "b", "c")
+    sent = play(method, first)
+    own = {k: INITIAL[k] + first["c"].arrays[k] for k in ("weight", "bias")}
+    second = round_of("a", "b", offset=50)
+    for name in second:
+        method.message(name)
+    method.aggregate(second)
+
+    # What two clients who never met the third would be sent, from the same θ̂.
+    theirs = {
+        name: {k: sent[name][k] + second[name].arrays[k] for k in ("weight", "bias")}
+        for name in second
+    }
+    names = ["a", "b", "c"]
+    nodes = [(second if n in second else first)[n].arrays[GLOBAL_NODES][-1] for n in names]
+    similarity, _ = transport(centred(np.stack(nodes).astype(np.float64)), "hungarian")
+    weights = softmax_weights(similarity[:2, :2], 5.0)
+    for row, name in enumerate(("a", "b")):
+        expected = weights[row, 0] * theirs["a"]["weight"] + weights[row, 1] * theirs["b"]["weight"]
+        assert method.message(name)["weight"] == pytest.approx(expected, abs=1e-5)
+    weights = softmax_weights(similarity, 5.0)[2]
+    models = [theirs["a"]["bias"], theirs["b"]["bias"], own["bias"]]
+    expected = sum(w * m for w, m in zip(weights, models, strict=True))
+    assert method.message("c")["bias"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_newcomer_gets_the_plain_mean() -> None:
+    method, updates = begun(), round_of("a", "b")
+    play(method, updates)
+    message = method.message("newcomer")
+    mean = INITIAL["weight"] + (updates["a"].arrays["weight"] + updates["b"].arrays["weight"]) / 2
+    assert message["weight"] == pytest.approx(mean, abs=1e-6)
+    assert GLOBAL_NODES not in message
+    # Its update counts from there.
+    change = update("newcomer", 9)
+    method.aggregate(round_of("a", "b", offset=20) | {"newcomer": change})
+    known = method.durable()["model/newcomer"]
+    assert known[:2] == pytest.approx(message["bias"] + change.arrays["bias"], abs=1e-6)
+
+
+def test_restored_through_a_checkpoint_it_goes_on_exactly(tmp_path: Path) -> None:
+    """The file has an order of its own; parameters must not change places."""
+    straight, interrupted = begun(), begun()
+    for method in (straight, interrupted):
+        play(method, round_of("b", "a", "c"))
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Checkpoint(1, {}, interrupted.durable()))
+    saved = checkpoints.newest()
+    assert saved is not None
+    resumed = FedGT(settings())
+    resumed.restore(saved.arrays)
+    for name in ("a", "b", "c", "newcomer"):
+        assert_same(resumed.message(name), straight.message(name))
+    for method in (straight, resumed):
+        method.aggregate(round_of("a", "c", offset=30))
+    for name in ("a", "b", "c", "late"):
+        assert_same(resumed.message(name), straight.message(name))
+    assert_same(resumed.durable(), straight.durable())
+
+
+def assert_same(found: Arrays, expected: Arrays) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].tobytes() == array.tobytes()
+
+
+def test_dead_spread_warns() -> None:
+    alike = {name: update(name, 0) for name in NAMES}
+    for method, warns in ((begun(), True), (begun(aggregation="mean"), False)):
+        for name in alike:
+            method.message(name)
+        warnings = method.aggregate(alike).warnings
+        assert any("all alike" in warning for warning in warnings) is warns
+    method = begun()
+    for name in NAMES:
+        method.message(name)
+    assert method.aggregate(round_of(*NAMES)).warnings == []

@@ -1,0 +1,148 @@
+"""What travels, through Flower's own records."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from flwr.proto.recorddict_pb2 import RecordDict as RecordDictProto
+
+from shared.errors import FedGTError
+from shared.wire import (
+    Arrays,
+    Instruction,
+    Introduction,
+    Profile,
+    Question,
+    Update,
+    count_bytes,
+)
+
+PROFILE = Profile("1.0", ["age", "größe"], ["good", "bad"], {"head": [2, 3], "scale": []})
+ARRAYS: Arrays = {
+    "head": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "empty": np.zeros((0, 4), np.float32),
+    "scalar": np.array(2.5, np.float32),
+    "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+}
+
+
+def delivered(content: RecordDict) -> RecordDict:
+    """As it comes out of Flower's transport: taken to bytes and back."""
+    data = recorddict_to_proto(content).SerializeToString()
+    return recorddict_from_proto(RecordDictProto.FromString(data))
+
+
+def assert_same(found: Arrays, expected: Arrays) -> None:
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+        assert found[name].tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("kind", [Question, Introduction, Instruction, Update])
+def test_empty_message_is_refused(kind: Any) -> None:
+    with pytest.raises(FedGTError, match="another version of FedGT"):
+        kind.from_records(RecordDict())
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "lost"),
+    [
+        (Question, Question().to_records(), "want-initial"),
+        (Introduction, Introduction("a", PROFILE).to_records(), "institution"),
+        (Introduction, Introduction("a", PROFILE).to_records(), "profile"),
+        (Instruction, Instruction(1, {}).to_records(), "round"),
+        (Instruction, Instruction(1, {}).to_records(), "keep-best"),
+        (Update, Update("a", {}, {}).to_records(), "institution"),
+        (Update, Update("a", {}, {}).to_records(), "warnings"),
+    ],
+)
+def test_missing_fact_is_named(kind: Any, content: RecordDict, lost: str) -> None:
+    del content.config_records["facts"][lost]
+    with pytest.raises(FedGTError, match=f"'{lost}'"):
+        kind.from_records(content)
+
+
+@pytest.mark.parametrize("profile", ["{", "[]", "3", '{"version": "1.0"}'])
+def test_broken_profile_is_refused(profile: str) -> None:
+    content = RecordDict({"facts": ConfigRecord({"institution": "a", "profile": profile})})
+    with pytest.raises(FedGTError, match="profile"):
+        Introduction.from_records(content)
+
+
+def test_profile_of_a_later_version_is_refused() -> None:
+    profile = json.dumps(vars(PROFILE) | {"colour": "blue"})
+    content = RecordDict({"facts": ConfigRecord({"institution": "a", "profile": profile})})
+    with pytest.raises(FedGTError, match="other fields"):
+        Introduction.from_records(content)
+
+
+def test_update_without_metrics_is_refused() -> None:
+    content = Update("a", {}, {}).to_records()
+    del content["metrics"]
+    with pytest.raises(FedGTError, match="metrics"):
+        Update.from_records(content)
+
+
+def test_arrays_of_another_kind_are_refused() -> None:
+    content = Update("a", {}, {}).to_records()
+    for array in (
+        Array("float32", (2,), "numpy.ndarray", b"no array"),
+        Array("float32", (2,), "numpy.ndarray", b""),
+        Array("float32", (2,), "other", b""),
+    ):
+        content["arrays"] = ArrayRecord({"head": array})
+        with pytest.raises(FedGTError, match="cannot be read"):
+            Update.from_records(content)
+
+
+def test_question_comes_back() -> None:
+    for question in (Question(), Question(want_initial=True)):
+        assert Question.from_records(delivered(question.to_records())) == question
+
+
+def test_introduction_comes_back() -> None:
+    for initial in ({}, ARRAYS):
+        sent = Introduction("Bank of Cork", PROFILE, initial)
+        found = Introduction.from_records(delivered(sent.to_records()))
+        assert (found.institution, found.profile) == ("Bank of Cork", PROFILE)
+        assert_same(found.initial, initial)
+
+
+def test_instruction_comes_back() -> None:
+    for sent in (Instruction(7, ARRAYS), Instruction(8, {}, keep_best=True, finish=True)):
+        found = Instruction.from_records(delivered(sent.to_records()))
+        assert found.round_number == sent.round_number
+        assert (found.keep_best, found.finish) == (sent.keep_best, sent.finish)
+        assert_same(found.arrays, sent.arrays)
+
+
+def test_update_comes_back() -> None:
+    sent = Update("a", ARRAYS, {"val_accuracy": 0.25, "steps": 3.0}, ["no links", "größer"])
+    found = Update.from_records(delivered(sent.to_records()))
+    assert (found.institution, found.metrics) == ("a", {"val_accuracy": 0.25, "steps": 3.0})
+    assert found.warnings == ["no links", "größer"]
+    assert_same(found.arrays, ARRAYS)
+
+
+def test_a_measure_that_does_not_apply_is_absent() -> None:
+    sent = Update("a", {}, {"val_accuracy": math.nan, "loss": math.inf, "test_accuracy": 0.0})
+    records = sent.to_records()
+    assert dict(records.metric_records["metrics"]) == {"test_accuracy": 0.0}
+    # Nor does the other side take one from somebody who sends it.
+    records["metrics"] = MetricRecord({"val_accuracy": math.nan, "test_accuracy": 0.5})
+    assert Update.from_records(records).metrics == {"test_accuracy": 0.5}
+
+
+def test_bytes_are_counted() -> None:
+    small, large = (
+        count_bytes(Instruction(1, {"head": np.zeros(size, np.float32)}).to_records())
+        for size in (1000, 3000)
+    )
+    assert large - small == 8000
+    assert count_bytes(Update("a", {}, {}, []).to_records()) > 0
