@@ -77,6 +77,10 @@ class Federation:
         self._journal.start_anew()
         self._checkpoints.start_anew()
         self._journal.write("start", config=self._config.to_flower())
+        if self._config.ldp != "off" and self._config.ldp_noise_seed >= 0:
+            warning = "ldp-noise-seed is set: the noise can be drawn again, the run is not private"
+            self._journal.write("warning", warning=warning)
+            logger.warning(warning)
         self._strategy.summary()
         self._strategy.begin(self._gather(want_initial=True))
         return 1
