@@ -1,0 +1,74 @@
+"""Prepared once, then found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgt_client.preprocess.cache import prepare
+from shared.config import Scalar
+from tests.fedgt_client.graphs import settings, two_groups
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Computing anything from now on is a failure."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("prepared again")
+
+    monkeypatch.setattr("fedgt_client.preprocess.cache.build_pool", fail)
+    monkeypatch.setattr("fedgt_client.preprocess.cache.laplacian_encoding", fail)
+
+
+def test_second_time_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = two_groups()
+    first = prepare(graph, settings(), tmp_path)
+    forbid(monkeypatch)
+    # Of what is not prepared nothing matters: neither seed nor model.
+    second = prepare(two_groups(), settings(seed=3, lr=0.5, hidden=32, rounds=9), tmp_path)
+    assert second.pool[0].tolist() == first.pool[0].tolist()
+    assert second.pool[1].tolist() == first.pool[1].tolist()
+    assert second.encoding.tolist() == first.encoding.tolist()
+    assert first.pool[0].shape == (40, 16)
+    assert first.encoding.shape == (40, 2)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"samples": 5},
+        {"sampler": "graphsage"},
+        {"sampler": "attribute"},
+        {"ppr_nu": 0.3},
+        {"ppr_tolerance": 1e-3},
+        {"positional_dimensions": 3},
+    ],
+)
+def test_other_parameters_are_prepared_anew(
+    changed: dict[str, Scalar], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(two_groups(), settings(), tmp_path)
+    prepare(two_groups(), settings(**changed), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_another_graph_is_prepared_anew(tmp_path: Path) -> None:
+    graph = two_groups()
+    features = graph.dense_features() + np.float32(1)
+    for other in (graph, two_groups(seed=1), replace(graph, features=features)):
+        prepare(other, settings(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_seed_counts_where_the_pool_is_drawn(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        prepare(two_groups(), settings(sampler="graphsage", seed=seed), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_memory_mapped(tmp_path: Path) -> None:
+    prepared = prepare(two_groups(), settings(), tmp_path)
+    for array in (*prepared.pool, prepared.encoding):
+        assert isinstance(array, np.memmap)
+        assert not array.flags.writeable

@@ -1,0 +1,132 @@
+"""Personalised PageRank against the dense inverse."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fedgt_client.preprocess.ppr import personalised_pagerank
+from fedgt_client.preprocess.strongest import Pool
+from shared.graph import Graph
+from tests.fedgt_client.graphs import dense_adjacency, directed_graph
+from tests.shared.graphs import random_graph, small_graph
+
+Matrix = NDArray[np.float64]
+
+
+def dense_ppr(graph: Graph, nu: float) -> Matrix:
+    """ν (I − (1 − ν) Ā)^-1, Ā column-normalised; column i is node i's distribution."""
+    leaving = dense_adjacency(graph)
+    degrees = leaving.sum(axis=1)
+    # Column v of Ā is where a walker at v goes; nowhere, if v leads nowhere.
+    columns = leaving.T / np.maximum(degrees, 1)
+    return nu * np.linalg.inv(np.eye(graph.num_nodes) - (1 - nu) * columns)
+
+
+def unfolded(pool: Pool) -> Matrix:
+    """Column i holds node i's values, 0 where it has none."""
+    neighbours, weights = pool
+    matrix = np.zeros((len(neighbours), len(neighbours)))
+    for node, (row, values) in enumerate(zip(neighbours, weights, strict=True)):
+        matrix[row[row >= 0], node] = values[row >= 0]
+    return matrix
+
+
+def off_diagonal(matrix: Matrix) -> Matrix:
+    return np.where(np.eye(len(matrix), dtype=bool), 0.0, matrix)
+
+
+def star(leaves: int) -> Graph:
+    return small_graph(leaves + 1, [(0, leaf) for leaf in range(1, leaves + 1)])
+
+
+def test_no_links_no_candidates() -> None:
+    neighbours, weights = personalised_pagerank(small_graph(3, []), size=4)
+    assert neighbours.tolist() == [[-1] * 4] * 3
+    assert weights.tolist() == [[0.0] * 4] * 3
+
+
+def test_no_nodes() -> None:
+    neighbours, _ = personalised_pagerank(small_graph(0, []), size=4)
+    assert neighbours.shape == (0, 4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(nodes=st.integers(2, 40), density=st.floats(0, 3), seed=st.integers(0, 2**31))
+def test_matches_the_dense_inverse(nodes: int, density: float, seed: int) -> None:
+    """Sparse ones have isolated nodes; each value is exact up to tolerance times degree."""
+    graph, tolerance = random_graph(nodes, int(density * nodes), seed), 1e-5
+    exact = off_diagonal(dense_ppr(graph, 0.15))
+    found = unfolded(personalised_pagerank(graph, nu=0.15, tolerance=tolerance, size=nodes))
+    error = exact - found
+    assert error.min() >= -1e-6  # float32
+    allowed = tolerance * np.maximum(np.diff(graph.indptr), 1)[:, None]
+    assert (error <= allowed + 1e-6).all()
+
+
+@pytest.mark.parametrize("nu", [0.05, 0.5, 0.95])
+def test_matches_for_other_nu(nu: float) -> None:
+    graph = random_graph(20, 40, 0)
+    found = unfolded(personalised_pagerank(graph, nu=nu, tolerance=1e-9, size=20))
+    assert found == pytest.approx(off_diagonal(dense_ppr(graph, nu)), abs=1e-6)
+
+
+def test_directed_arcs_are_walked_one_way() -> None:
+    graph = directed_graph(25, 60, 0)
+    assert (np.diff(graph.indptr) == 0).any()
+    found = unfolded(personalised_pagerank(graph, tolerance=1e-9, size=25))
+    assert found == pytest.approx(off_diagonal(dense_ppr(graph, 0.15)), abs=1e-6)
+    assert np.abs(found - found.T).max() > 0.01
+
+
+def test_columns_not_rows() -> None:
+    """The hub's candidates share what leaves it; a leaf's first candidate is the hub."""
+    graph = star(5)
+    found = unfolded(personalised_pagerank(graph, tolerance=1e-9, size=5))
+    exact = dense_ppr(graph, 0.15)
+    assert found[:, 0] == pytest.approx(off_diagonal(exact)[:, 0], abs=1e-6)
+    assert found[:, 0].sum() + exact[0, 0] == pytest.approx(1.0, abs=1e-5)
+    assert found[0, 1] > 5 * found[1, 0] - 1e-6
+    # Rows of the matrix are no distributions.
+    assert exact[0].sum() == pytest.approx(3.0, abs=0.5)
+
+
+def test_itself_excluded_and_sorted() -> None:
+    neighbours, weights = personalised_pagerank(random_graph(50, 120, 1), size=8)
+    assert not (neighbours == np.arange(50)[:, None]).any()
+    assert (np.diff(weights, axis=1) <= 0).all()
+    assert ((neighbours >= 0) == (weights > 0)).all()
+    for row in neighbours:
+        kept = row[row >= 0]
+        assert len(set(kept.tolist())) == len(kept)
+
+
+def test_the_strongest_are_kept() -> None:
+    graph = random_graph(30, 90, 2)
+    full, few = (personalised_pagerank(graph, size=size) for size in (30, 5))
+    assert few[0].tolist() == full[0][:, :5].tolist()
+    assert few[1].tolist() == full[1][:, :5].tolist()
+
+
+def test_unreachable_are_masked() -> None:
+    graph = small_graph(6, [(0, 1), (1, 2), (3, 4)])
+    neighbours, weights = personalised_pagerank(graph, size=4)
+    assert [sorted(row[row >= 0].tolist()) for row in neighbours] == [
+        [1, 2],
+        [0, 2],
+        [0, 1],
+        [4],
+        [3],
+        [],
+    ]
+    assert weights[5].tolist() == [0.0] * 4
+
+
+def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(60, 150, 3)
+    whole = personalised_pagerank(graph, size=10)
+    monkeypatch.setattr("fedgt_client.preprocess.strongest._BLOCK", 7)
+    blocks = personalised_pagerank(graph, size=10)
+    assert blocks[0].tolist() == whole[0].tolist()
+    assert blocks[1] == pytest.approx(whole[1], rel=1e-6)
