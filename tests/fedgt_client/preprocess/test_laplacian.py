@@ -16,7 +16,7 @@ def laplacian(graph: Graph) -> Matrix:
     """I − D^-1/2 A D^-1/2 of the graph without directions."""
     adjacency = np.maximum(dense_adjacency(graph), dense_adjacency(graph).T)
     scale = 1 / np.sqrt(np.maximum(adjacency.sum(axis=1), 1))
-    return np.eye(graph.num_nodes) - scale[:, None] * adjacency * scale
+    return np.asarray(np.eye(graph.num_nodes) - scale[:, None] * adjacency * scale)
 
 
 def joined(*graphs: Graph) -> Graph:
