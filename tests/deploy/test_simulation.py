@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -52,6 +53,12 @@ def test_the_app_is_complete(tmp_path: Path) -> None:
         written = {str(path.relative_to(app)) for path in (app / package).rglob("*.py")}
         assert written <= packed
     assert not [name for name in packed if name.startswith(("tests", "deploy", "experiments"))]
+
+
+def test_a_wheel_brings_what_the_app_needs() -> None:
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    brought = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert brought == {name: f"deploy/app/{name}" for name in ("pyproject.toml", "LICENSE")}
 
 
 @pytest.mark.slow
