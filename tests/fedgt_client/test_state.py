@@ -1,0 +1,107 @@
+"""An institution's durable state."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgt_client.state import StateStore
+from shared.errors import FedGTError
+from shared.files import Array
+
+
+def state(number: int) -> dict[str, Array]:
+    return {"weight": np.full((2, 2), number, np.float32), "rounds": np.array(number)}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StateStore:
+    return StateStore(tmp_path, "federation", "run", "alba")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../up", "a b", "a\\b", "a\n"])
+def test_names_that_cannot_be_folders(name: str, tmp_path: Path) -> None:
+    for names in ((name, "run", "alba"), ("f", name, "alba"), ("f", "run", name)):
+        with pytest.raises(FedGTError, match="cannot name a folder"):
+            StateStore(tmp_path, *names)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_letters_of_any_language_can(tmp_path: Path) -> None:
+    assert StateStore(tmp_path, "bücher", "run-1", "Bank_2.0").folder.name == "Bank_2.0"
+
+
+def test_nothing_there(store: StateStore) -> None:
+    assert store.rounds() == []
+    assert store.newest_before(5) is None
+    assert store.load_best() is None
+    with pytest.raises(FileNotFoundError):
+        store.load(1)
+
+
+def test_saved_is_loaded_exactly(store: StateStore) -> None:
+    store.save(1, state(1))
+    loaded = store.load(1)
+    assert loaded["weight"].tolist() == [[1.0, 1.0]] * 2
+    assert loaded["weight"].dtype == np.float32
+    assert loaded["rounds"].shape == ()
+    assert int(loaded["rounds"]) == 1
+
+
+def test_the_last_rounds_are_kept(store: StateStore) -> None:
+    for number in range(1, 6):
+        store.save(number, state(number))
+    # A coordinator that goes back by one checkpoint asks for round 4 again, which needs round 3.
+    assert store.rounds() == [3, 4, 5]
+    assert store.newest_before(6) == 5
+    assert store.newest_before(5) == 4
+    assert store.newest_before(4) == 3
+    assert store.newest_before(3) is None
+
+
+def test_rounds_that_were_missed(store: StateStore) -> None:
+    store.save(2, state(2))
+    store.save(9, state(9))
+    assert store.newest_before(9) is None
+    assert store.newest_before(20) == 9
+
+
+def test_later_rounds_are_overtaken(store: StateStore) -> None:
+    """A coordinator that resumed asks for round 2 again: what followed no longer counts."""
+    for number in (1, 2, 3):
+        store.save(number, state(number))
+    store.save(2, state(20))
+    assert store.rounds() == [1, 2]
+    assert store.newest_before(4) == 2
+    assert store.load(2)["weight"][0, 0] == 20.0
+
+
+def test_best_is_apart(store: StateStore) -> None:
+    store.save(1, state(1))
+    store.keep_best(state(1))
+    for number in (2, 3, 4, 5):
+        store.save(number, state(number))
+    best = store.load_best()
+    assert best is not None
+    assert best["weight"][0, 0] == 1.0
+    store.keep_best(state(5))
+    best = store.load_best()
+    assert best is not None
+    assert best["weight"][0, 0] == 5.0
+
+
+def test_foreign_files_are_left_alone(store: StateStore) -> None:
+    store.save(1, state(1))
+    (store.folder / "round-x.safetensors").write_text("")
+    (store.folder / ".round-000002.safetensors.abc").write_text("")  # a write that was cut off
+    assert store.rounds() == [1]
+
+
+def test_institutions_and_runs_do_not_meet(tmp_path: Path) -> None:
+    stores = [
+        StateStore(tmp_path, *names)
+        for names in (("f", "r", "a"), ("f", "r", "b"), ("f", "s", "a"), ("g", "r", "a"))
+    ]
+    for number, store in enumerate(stores, start=1):
+        store.save(number, state(number))
+    assert [store.rounds() for store in stores] == [[1], [2], [3], [4]]
