@@ -12,7 +12,7 @@ from torch.nn import functional
 from fedgt_client.model.blocks import Batch, batches, whole_graph_bytes
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.inputs import NodeInputs
-from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
+from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import Prepared
 from fedgt_client.sampling import Sampler
 from shared.config import RunConfig
@@ -139,29 +139,6 @@ def predict(
             output = model(batch.inputs, global_nodes.centres, batch.blocks)
             scores.append(_wanted(output.logits, batch).float())
     return torch.cat(scores)
-
-
-@torch.no_grad()
-def represent(model: GraphTransformer, data: LocalData, steps: Steps) -> list[Tensor]:
-    """Representations at every layer boundary before there are global nodes, (b, d) each.
-
-    Of all nodes, or of a random batch where the whole subgraph would not fit.
-    """
-    model.eval()
-    order = torch.randperm(len(data.labels)).to(data.labels.device)
-    with steps.precision():
-        batch = next(
-            batches(
-                data.inputs,
-                data.sampler.strongest(),
-                order,
-                size=steps.predict_batch,
-                layers=len(model.layers),
-            )
-        )
-        nobody = GlobalNodes.none(len(model.layers), model.width, data.labels)
-        output: TransformerOutput = model(batch.inputs, nobody.centres, batch.blocks)
-        return output.representations
 
 
 def accuracy(scores: Tensor, data: LocalData, split: str) -> float:

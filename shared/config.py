@@ -65,7 +65,18 @@ class RunConfig(BaseModel):
     lr_schedule: Literal["constant", "cosine"] = Field(
         "cosine", description="over the rounds; cosine falls from lr to 0"
     )
-    weight_decay: float = Field(5e-4, ge=0, description="of Adam")
+    adam_epsilon: float = Field(
+        1e-4,
+        gt=0,
+        description="of Adam; larger than usual (1e-8), so that weights of features rarely seen "
+        "here, which others have learned, move little",
+    )
+    weight_decay: float = Field(0.3, ge=0, description="of Adam")
+    decoupled_weight_decay: bool = Field(
+        True,
+        description="decay weights by lr · weight-decay a step (AdamW); as a part of the gradient, "
+        "Adam turns it into full steps that erase what this institution never sees",
+    )
 
     # --- the graph transformer ----------------------------------------------------------------
     hidden: int = Field(128, ge=1, description="d")
@@ -204,6 +215,9 @@ PRESETS: dict[str, dict[str, Scalar]] = {
         "batch-size": 64,
         "lr": 0.001,
         "lr-schedule": "constant",
+        "adam-epsilon": 1e-8,
+        "weight-decay": 5e-4,
+        "decoupled-weight-decay": False,
         "ppr-bias": False,
         "global-node-sets": "input",
         "centre-fingerprints": False,

@@ -17,7 +17,6 @@ from fedgt_client.training import (
     Steps,
     accuracy,
     predict,
-    represent,
     train_epoch,
 )
 from shared.config import RunConfig
@@ -53,9 +52,21 @@ class FedGT(ClientMethod):
             ppr_bias=config.ppr_bias,
         ).to(device)
         self._optimiser = torch.optim.Adam(
-            self._model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True
+            self._model.parameters(),
+            lr=config.lr,
+            weight_decay=config.weight_decay,
+            decoupled_weight_decay=config.decoupled_weight_decay,
+            eps=config.adam_epsilon,
+            fused=True,
         )
-        self._global_nodes: GlobalNodes | None = None
+        self._global_nodes = GlobalNodes.initial(
+            sets=1 if config.global_node_sets == "input" else config.layers + 1,
+            count=config.global_nodes,
+            width=config.hidden,
+            nodes=graph.num_nodes,
+            momentum=config.momentum,
+            seed=config.seed,
+        ).to(device)
         self._rounds = 0
         self._label_shares = _label_shares(graph)
 
@@ -73,7 +84,7 @@ class FedGT(ClientMethod):
         upload = {name: after - start[name] for name, after in self._parameters().items()}
         if self._config.similarity == "label":
             upload[LABEL_DISTRIBUTION] = self._label_shares
-        if self._global_nodes is not None:
+        if self._config.global_nodes:
             upload[GLOBAL_NODES] = self._global_nodes.centres.cpu().numpy()
         metrics |= self._protect(upload, round_number)
         return LocalResult(upload, metrics, self._warnings(reports, round_number))
@@ -84,10 +95,11 @@ class FedGT(ClientMethod):
         for name, parameter in self._model.named_parameters():
             for key, value in self._optimiser.state[parameter].items():
                 saved[f"adam.{key}.{name}"] = value.cpu().numpy()
-        if self._global_nodes is not None:
-            saved["global_nodes.centres"] = self._global_nodes.centres.cpu().numpy()
-            saved["global_nodes.counts"] = self._global_nodes.counts.cpu().numpy()
-        return saved | {"rounds": np.array(self._rounds)}
+        return saved | {
+            "global_nodes.centres": self._global_nodes.centres.cpu().numpy(),
+            "global_nodes.counts": self._global_nodes.counts.cpu().numpy(),
+            "rounds": np.array(self._rounds),
+        }
 
     def restore(self, saved: Arrays) -> None:
         """The reverse of ``durable``."""
@@ -99,12 +111,11 @@ class FedGT(ClientMethod):
                 for key, value in moments.items()
                 if value is not None
             }
-        if "global_nodes.centres" in saved:
-            self._global_nodes = GlobalNodes(
-                self._tensor(saved["global_nodes.centres"]),
-                self._tensor(saved["global_nodes.counts"]),
-                self._config.momentum,
-            )
+        self._global_nodes = GlobalNodes(
+            self._tensor(saved["global_nodes.centres"]),
+            self._tensor(saved["global_nodes.counts"]),
+            self._config.momentum,
+        )
         self._rounds = int(saved["rounds"])
 
     def personal_model(self) -> Arrays:
@@ -119,23 +130,14 @@ class FedGT(ClientMethod):
         self._rounds += 1
         for group in self._optimiser.param_groups:
             group["lr"] = learning_rate(self._config, round_number)
-        if self._global_nodes is None and self._config.global_nodes:
-            self._global_nodes = self._first_global_nodes()
         return [
-            train_epoch(self._model, self._optimiser, self._data, self._attended(), self._steps)
+            train_epoch(self._model, self._optimiser, self._data, self._global_nodes, self._steps)
             for _ in range(self._config.local_epochs)
         ]
 
-    def _first_global_nodes(self) -> GlobalNodes:
-        """Seeded on the representations that the starting point gives."""
-        representations = represent(self._model, self._data, self._steps)
-        if self._config.global_node_sets == "input":
-            representations = representations[:1]
-        return GlobalNodes.seeded(representations, self._config.global_nodes, self._config.momentum)
-
     def _evaluate(self, reports: list[EpochReport]) -> dict[str, float]:
         """Measured after local training, as in the paper; a measure without nodes is NaN."""
-        scores = predict(self._model, self._data, self._attended(), self._steps)
+        scores = predict(self._model, self._data, self._global_nodes, self._steps)
         return {
             "train_loss": reports[-1].loss,
             "val_accuracy": accuracy(scores, self._data, "val"),
@@ -143,18 +145,13 @@ class FedGT(ClientMethod):
             "skipped_steps": sum(report.skipped for report in reports),
         }
 
-    def _attended(self) -> GlobalNodes:
-        if self._global_nodes is None:
-            return GlobalNodes.none(self._config.layers, self._config.hidden, self._data.labels)
-        return self._global_nodes
-
     def _take_over(self, received: Arrays) -> None:
         """θ_i ← θ̂_i, μ_i ← μ̂_i; the counts stay, the coordinator keeps this client's order."""
         received = dict(received)
         averaged = received.pop(GLOBAL_NODES, None)
         if received:
             self._load(received)
-        if averaged is not None and self._global_nodes is not None:
+        if averaged is not None:
             # The set that stands for this institution is its own: averaged like the others, all
             # institutions would soon look alike, whatever their data.
             centres = self._global_nodes.centres.clone()

@@ -7,20 +7,8 @@ from torch import Tensor
 
 # A cluster that holds less than this share of a node has died.
 _DEAD = 1e-2
-
-
-def seed_centres(points: Tensor, count: int) -> Tensor:
-    """``count`` starting centres spread over ``points`` (k-means++), shape (count, d)."""
-    if not count or not len(points):
-        return points.new_zeros(count, points.shape[1])
-    chosen = [points[torch.randint(len(points), (1,), device=points.device)]]
-    distances = torch.cdist(points, chosen[0]).square().squeeze(1)
-    for _ in range(1, count):
-        # All points may coincide with a centre already (fewer points than centres).
-        weights = distances if distances.sum() > 0 else torch.ones_like(distances)
-        chosen.append(points[torch.multinomial(weights, 1)])
-        distances = torch.minimum(distances, torch.cdist(points, chosen[-1]).square().squeeze(1))
-    return torch.cat(chosen)
+# In units of the normalised representations.
+_INITIAL_SCALE = 0.3
 
 
 def update_global_nodes(
@@ -71,21 +59,22 @@ class GlobalNodes:
         self._momentum = momentum
 
     @classmethod
-    def seeded(
-        cls, representations: Sequence[Tensor], count: int, momentum: float
+    def initial(
+        cls, *, sets: int, count: int, width: int, nodes: int, momentum: float, seed: int
     ) -> "GlobalNodes":
-        """Start each set on points of its boundary's representations, (b, d) each."""
-        finite = [_finite_rows(points) for points in representations]
-        centres = torch.stack([seed_centres(points, count) for points in finite])
-        sizes = [len(points) / max(count, 1) for points in finite]
-        counts = torch.tensor(sizes, device=centres.device)[:, None].repeat(1, count)
-        return cls(centres, counts, momentum)
+        """μ^(1) of Algorithm 3: the same at every institution.
 
-    @classmethod
-    def none(cls, layers: int, width: int, like: Tensor) -> "GlobalNodes":
-        """Sets without any node, on the device of ``like``: no global attention."""
-        empty = torch.empty(layers + 1, 0, width, device=like.device)
-        return cls(empty, torch.empty(layers + 1, 0, device=like.device), 1.0)
+        From a common start, the same global node comes to stand for the same kind of nodes
+        everywhere; started on each institution's own points, like institutions end in unlike
+        places. Near the origin, so that a point's nearest centre is the one in its direction.
+        """
+        chance = torch.Generator().manual_seed(seed)
+        centres = _INITIAL_SCALE * torch.randn(sets, count, width, generator=chance)
+        return cls(centres, torch.full((sets, count), nodes / max(count, 1)), momentum)
+
+    def to(self, device: torch.device) -> "GlobalNodes":
+        """The same on ``device``."""
+        return GlobalNodes(self.centres.to(device), self.counts.to(device), self._momentum)
 
     def update(self, representations: Sequence[Tensor]) -> None:
         """Algorithm 1 at every layer boundary."""
