@@ -5,12 +5,26 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgt_client.model.global_nodes import GlobalNodes, seed_centres, update_global_nodes
+from fedgt_client.model.global_nodes import GlobalNodes, update_global_nodes
 
 # Two points near the first centre, one near the second.
 POINTS = torch.tensor([[0.0, 1.0], [0.0, 3.0], [10.0, 0.0]])
 CENTRES = torch.tensor([[0.0, 0.0], [8.0, 0.0]])
 COUNTS = torch.tensor([4.0, 1.0])
+
+
+def initial(
+    *,
+    sets: int = 3,
+    count: int = 2,
+    width: int = 4,
+    nodes: int = 8,
+    momentum: float = 0.9,
+    seed: int = 0,
+) -> GlobalNodes:
+    return GlobalNodes.initial(
+        sets=sets, count=count, width=width, nodes=nodes, momentum=momentum, seed=seed
+    )
 
 
 def test_by_hand() -> None:
@@ -80,7 +94,7 @@ def test_more_dead_clusters_than_points() -> None:
 )
 def test_never_nan(points: int, count: int, momentum: float, seed: int) -> None:
     torch.manual_seed(seed)
-    nodes = GlobalNodes.seeded([torch.randn(points, 3)], count, momentum)
+    nodes = initial(sets=1, count=count, width=3, nodes=points, momentum=momentum)
     for _ in range(60):
         nodes.update([torch.randn(points, 3) + 5])
     assert torch.isfinite(nodes.centres).all()
@@ -89,57 +103,49 @@ def test_never_nan(points: int, count: int, momentum: float, seed: int) -> None:
 
 def test_a_broken_node_does_not_spoil_the_others() -> None:
     broken = torch.tensor([[torch.nan, 0.0], [torch.inf, 0.0]])
-    seeded = GlobalNodes.seeded([torch.cat([broken, POINTS])], 3, 0.5)
-    assert torch.isfinite(seeded.centres).all()
-    assert seeded.counts.tolist() == [[1.0, 1.0, 1.0]]
-    clean = GlobalNodes(seeded.centres, seeded.counts, 0.5)
-    seeded.update([torch.cat([POINTS, broken])])
+    spoilt, clean = (
+        GlobalNodes(CENTRES[None].clone(), COUNTS[None].clone(), 0.5) for _ in range(2)
+    )
+    spoilt.update([torch.cat([POINTS, broken])])
     clean.update([POINTS])
-    assert seeded.centres.tolist() == clean.centres.tolist()
-    assert seeded.counts.tolist() == clean.counts.tolist()
+    assert spoilt.centres.tolist() == clean.centres.tolist()
+    assert spoilt.counts.tolist() == clean.counts.tolist()
+    spoilt.update([broken])
+    assert spoilt.centres.tolist() == clean.centres.tolist()
 
 
-def test_all_nodes_broken() -> None:
-    nodes = GlobalNodes.seeded([torch.full((3, 2), torch.nan)], 2, 0.5)
-    assert nodes.centres.tolist() == [[[0.0, 0.0], [0.0, 0.0]]]
-    nodes.update([POINTS])
-    assert torch.isfinite(nodes.centres).all()
-    assert nodes.centres.abs().sum() > 0
-
-
-def test_seeds_are_points_spread_out() -> None:
-    torch.manual_seed(0)
-    groups = torch.randn(3, 20, 4) * 0.01 + torch.tensor([0.0, 50.0, 100.0])[:, None, None]
-    centres = seed_centres(groups.reshape(60, 4), 3)
-    assert sorted(round(float(c.mean()) / 50) for c in centres) == [0, 1, 2]
-
-
-def test_fewer_points_than_centres() -> None:
-    centres = seed_centres(POINTS[:2], 5)
-    assert centres.shape == (5, 2)
-    assert {tuple(c) for c in centres.tolist()} == {(0.0, 1.0), (0.0, 3.0)}
-    assert seed_centres(POINTS[:1], 3).tolist() == [[0.0, 1.0]] * 3
-    assert seed_centres(POINTS, 0).shape == (0, 2)
+def test_start_is_the_same_everywhere() -> None:
+    one, other = (initial(nodes=nodes) for nodes in (8, 800))
+    assert one.centres.shape == (3, 2, 4)
+    assert one.centres.tolist() == other.centres.tolist()
+    assert one.counts.tolist() == [[4.0, 4.0]] * 3
+    assert other.counts.tolist() == [[400.0, 400.0]] * 3
+    assert initial(seed=1).centres.tolist() != one.centres.tolist()
+    # It takes nothing from the chance that training uses.
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    initial()
+    assert torch.rand(1) == expected
 
 
 def test_a_set_for_every_boundary() -> None:
+    nodes = initial(momentum=0.0)
     representations = [torch.randn(8, 4) + shift for shift in (0.0, 10.0, 20.0)]
-    nodes = GlobalNodes.seeded(representations, 2, 0.9)
-    assert nodes.centres.shape == (3, 2, 4)
-    assert nodes.counts.tolist() == [[4.0, 4.0]] * 3
     nodes.update(representations)
+    assert not nodes.centres.requires_grad
     for shift, centres in zip((0.0, 10.0, 20.0), nodes.centres, strict=True):
         assert float(centres.mean()) == pytest.approx(shift, abs=2.0)
-    assert nodes.counts.sum(dim=1).tolist() == pytest.approx([8.0] * 3)
 
 
 def test_a_single_set_follows_the_input() -> None:
-    nodes = GlobalNodes.seeded([torch.zeros(4, 2)], 1, 0.0)
+    nodes = initial(sets=1, count=1, width=2, momentum=0.0)
     nodes.update([torch.ones(4, 2), torch.full((4, 2), 7.0)])
     assert nodes.centres.tolist() == [[[1.0, 1.0]]]
 
 
-def test_none_has_no_nodes_and_stays() -> None:
-    nodes = GlobalNodes.none(2, 4, torch.zeros(1))
+def test_none_stay_none() -> None:
+    nodes = initial(count=0)
     nodes.update([torch.randn(5, 4)] * 3)
     assert nodes.centres.shape == (3, 0, 4)
+    assert nodes.counts.shape == (3, 0)

@@ -54,7 +54,7 @@ def test_encoder_gives_the_same_for_both() -> None:
         torch.autograd.grad(hidden.square().sum(), encoder.feature_weight)[0]
         for hidden in (dense, sparse)
     ]
-    assert torch.allclose(*gradients, atol=1e-5)
+    assert torch.allclose(gradients[0], gradients[1], atol=1e-5)
 
 
 @pytest.mark.parametrize("nodes", [[4, 1], [0], [5, 0, 2], [], [1, 1, 3], [0, 1, 2, 3, 4, 5]])
