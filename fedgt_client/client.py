@@ -16,7 +16,7 @@ from flwr.common import NDArrays, Scalar
 from fedgt_client.data import institution_name, open_institution
 from fedgt_client.methods import METHODS, ClientMethod
 from fedgt_client.preprocess.cache import prepare
-from fedgt_client.state import StateStore
+from fedgt_client.state import SavedRound, StateStore
 from shared.config import RunConfig
 from shared.places import cache_dir, state_dir
 from shared.version import VERSION
@@ -44,7 +44,7 @@ class FedGTClient(NumPyClient):
         self._method = method()
         self._profile = profile(self._method)
         self._store = store
-        self._round: int | None = None  # whose state is in memory
+        self._in_memory: SavedRound | None = None  # whose state it is
 
     @classmethod
     def open(cls, node_config: UserConfig, config: RunConfig, run_name: str) -> "FedGTClient":
@@ -82,14 +82,13 @@ class FedGTClient(NumPyClient):
         """A round: restore, take over, train, evaluate, save, answer."""
         started, round_number = time.monotonic(), int(config["round"])
         self._restore(round_number)
-        if config["keep-best"] and self._round is not None:
+        if config["keep-best"] and self._in_memory:
             self._store.keep_best(self._method.personal_model())
         if config["finish"]:
             return [], 0, {"names": "[]", "warnings": "[]"}
         received = dict(zip(json.loads(str(config["names"])), parameters, strict=True))
         result = self._method.fit(received, round_number)
-        self._store.save(round_number, self._method.durable())
-        self._round = round_number
+        self._in_memory = self._store.save(round_number, self._method.durable())
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
         metrics: dict[str, Scalar] = {
@@ -107,9 +106,9 @@ class FedGTClient(NumPyClient):
         turns, or when a coordinator that resumed asks for a round again.
         """
         newest = self._store.newest_before(round_number)
-        if newest == self._round:
+        if newest == self._in_memory:
             return
         self._method = self._new_method()
-        if newest is not None:
-            self._method.restore(self._store.load(newest))
-        self._round = newest
+        if newest:
+            self._method.restore(self._store.load(newest.round_number))
+        self._in_memory = newest

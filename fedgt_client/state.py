@@ -2,6 +2,7 @@
 
 import logging
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import FedGTError
@@ -15,6 +16,14 @@ _KEPT = 3
 _BEST = "best.safetensors"
 
 
+@dataclass(frozen=True)
+class SavedRound:
+    """A round's state on disk; the same round saved again is another one."""
+
+    round_number: int
+    saved_at: int  # nanoseconds
+
+
 class StateStore:
     """What a method must remember from round to round, one file for each of the last rounds."""
 
@@ -26,12 +35,13 @@ class StateStore:
                 )
         self.folder = root / federation / run / institution
 
-    def save(self, round_number: int, tensors: dict[str, Array]) -> None:
+    def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
         """Keep the state after ``round_number``; later rounds, if any, are overtaken."""
         write_tensors(self._path(round_number), tensors)
         for other in self.rounds():
             if other > round_number or other <= round_number - _KEPT:
                 self._path(other).unlink(missing_ok=True)
+        return self._saved(round_number)
 
     def rounds(self) -> list[int]:
         """Rounds whose state is here, oldest first."""
@@ -41,9 +51,10 @@ class StateStore:
         )
         return sorted(int(match[1]) for match in matches if match)
 
-    def newest_before(self, round_number: int) -> int | None:
+    def newest_before(self, round_number: int) -> SavedRound | None:
         """The last round before ``round_number`` whose state is here."""
-        return max((kept for kept in self.rounds() if kept < round_number), default=None)
+        newest = max((kept for kept in self.rounds() if kept < round_number), default=None)
+        return None if newest is None else self._saved(newest)
 
     def load(self, round_number: int) -> dict[str, Array]:
         """The state after ``round_number``, memory-mapped."""
@@ -57,6 +68,9 @@ class StateStore:
         """The best personalised model, None before the first."""
         path = self.folder / _BEST
         return open_tensors(path) if path.exists() else None
+
+    def _saved(self, round_number: int) -> SavedRound:
+        return SavedRound(round_number, self._path(round_number).stat().st_mtime_ns)
 
     def _path(self, round_number: int) -> Path:
         return self.folder / f"round-{round_number:06d}.safetensors"

@@ -1,17 +1,23 @@
 """An institution's durable state."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedgt_client.state import StateStore
+from fedgt_client.state import SavedRound, StateStore
 from shared.errors import FedGTError
 from shared.files import Array
 
 
 def state(number: int) -> dict[str, Array]:
     return {"weight": np.full((2, 2), number, np.float32), "rounds": np.array(number)}
+
+
+def before(store: StateStore, number: int) -> int | None:
+    newest = store.newest_before(number)
+    return newest.round_number if newest else None
 
 
 @pytest.fixture
@@ -33,7 +39,7 @@ def test_letters_of_any_language_can(tmp_path: Path) -> None:
 
 def test_nothing_there(store: StateStore) -> None:
     assert store.rounds() == []
-    assert store.newest_before(5) is None
+    assert before(store, 5) is None
     assert store.load_best() is None
     with pytest.raises(FileNotFoundError):
         store.load(1)
@@ -53,17 +59,17 @@ def test_the_last_rounds_are_kept(store: StateStore) -> None:
         store.save(number, state(number))
     # A coordinator that goes back by one checkpoint asks for round 4 again, which needs round 3.
     assert store.rounds() == [3, 4, 5]
-    assert store.newest_before(6) == 5
-    assert store.newest_before(5) == 4
-    assert store.newest_before(4) == 3
-    assert store.newest_before(3) is None
+    assert before(store, 6) == 5
+    assert before(store, 5) == 4
+    assert before(store, 4) == 3
+    assert before(store, 3) is None
 
 
 def test_rounds_that_were_missed(store: StateStore) -> None:
     store.save(2, state(2))
     store.save(9, state(9))
-    assert store.newest_before(9) is None
-    assert store.newest_before(20) == 9
+    assert before(store, 9) is None
+    assert before(store, 20) == 9
 
 
 def test_later_rounds_are_overtaken(store: StateStore) -> None:
@@ -72,8 +78,15 @@ def test_later_rounds_are_overtaken(store: StateStore) -> None:
         store.save(number, state(number))
     store.save(2, state(20))
     assert store.rounds() == [1, 2]
-    assert store.newest_before(4) == 2
+    assert before(store, 4) == 2
     assert store.load(2)["weight"][0, 0] == 20.0
+
+
+def test_the_same_round_saved_again_is_another(store: StateStore) -> None:
+    first = store.save(1, state(1))
+    assert store.newest_before(2) == first
+    os.utime(store.folder / "round-000001.safetensors", ns=(5, 5))
+    assert store.save(1, state(1)) == store.newest_before(2) != SavedRound(1, 5)
 
 
 def test_best_is_apart(store: StateStore) -> None:

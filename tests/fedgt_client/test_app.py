@@ -1,0 +1,140 @@
+"""The handlers, through real messages."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flwr.app import Message, MessageType, RecordDict
+
+from deploy.inprocess import InProcessGrid
+from fedgt_client import app as module
+from shared.config import Scalar
+from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
+from tests.fedgt_client.graphs import settings, two_groups, without_links
+
+
+@pytest.fixture(autouse=True)
+def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody is warm from another test."""
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
+    module._warm.clear()
+    yield
+    module._warm.clear()
+
+
+def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
+    """Two institutions with data of their own, and one that has none."""
+    two_groups().save(tmp_path / "alba")
+    without_links(two_groups(seed=1)).save(tmp_path / "bree")
+    return InProcessGrid(
+        module.app,
+        [
+            {"institution": name, "data-dir": str(tmp_path / name)}
+            for name in ("alba", "bree", "cork")
+        ],
+        settings(**changed).to_flower(),
+    )
+
+
+def send(grid: InProcessGrid, node: int, kind: str, content: RecordDict) -> Message:
+    (reply,) = grid.send_and_receive([Message(content, node, kind)])
+    return reply
+
+
+def introduce(grid: InProcessGrid, node: int, *, want_initial: bool = False) -> Introduction:
+    reply = send(grid, node, MessageType.QUERY, Question(want_initial).to_records())
+    return Introduction.from_records(reply.content)
+
+
+def test_an_institution_that_cannot_answer_says_why(tmp_path: Path) -> None:
+    nodes = grid(tmp_path)
+    for kind, content in (
+        (MessageType.QUERY, Question().to_records()),
+        (MessageType.TRAIN, Instruction(1, {}).to_records()),
+    ):
+        reply = send(nodes, 3, kind, content)
+        assert reply.has_error()
+        assert re.search("cork holds no graph", reply.error.reason or "")
+
+
+def test_a_message_of_another_version(tmp_path: Path) -> None:
+    reply = send(grid(tmp_path), 1, MessageType.TRAIN, RecordDict())
+    assert reply.has_error()
+    assert "another version of FedGT" in (reply.error.reason or "")
+
+
+def test_introduction(tmp_path: Path) -> None:
+    nodes = grid(tmp_path)
+    first, second = introduce(nodes, 1, want_initial=True), introduce(nodes, 2)
+    assert (first.institution, second.institution) == ("alba", "bree")
+    assert first.profile == second.profile
+    assert second.initial == {}
+    shapes = {name: list(array.shape) for name, array in first.initial.items()}
+    assert shapes == first.profile.parameters
+
+
+def test_a_round(tmp_path: Path) -> None:
+    nodes = grid(tmp_path)
+    start = introduce(nodes, 1, want_initial=True).initial
+    updates = []
+    for node in (1, 2):
+        instruction = Instruction(1, start)
+        reply = send(nodes, node, MessageType.TRAIN, instruction.to_records())
+        updates.append(Update.from_records(reply.content))
+    assert [update.institution for update in updates] == ["alba", "bree"]
+    for update in updates:
+        assert set(update.arrays) == {*start, GLOBAL_NODES}
+        assert update.metrics["seconds"] > 0
+        assert 0.0 <= update.metrics["val_accuracy"] <= 1.0
+        # Neither names nor warnings are left among the numbers.
+        assert all(isinstance(value, float) for value in update.metrics.values())
+    assert updates[0].warnings == []
+    assert updates[1].warnings[0].startswith("no links")
+
+
+def test_nothing_but_arrays_facts_and_metrics_is_in_a_reply(tmp_path: Path) -> None:
+    nodes = grid(tmp_path)
+    start = introduce(nodes, 1, want_initial=True).initial
+    content = send(nodes, 1, MessageType.TRAIN, Instruction(1, start).to_records()).content
+    assert set(content) == {"arrays", "facts", "metrics"}
+    assert set(content.config_records["facts"]) == {"institution", "warnings"}
+    assert set(content.metric_records["metrics"]) == {
+        "train_loss",
+        "val_accuracy",
+        "test_accuracy",
+        "skipped_steps",
+        "seconds",
+    }
+
+
+def test_farewell(tmp_path: Path) -> None:
+    nodes = grid(tmp_path)
+    start = introduce(nodes, 1, want_initial=True).initial
+    send(nodes, 1, MessageType.TRAIN, Instruction(1, start).to_records())
+    farewell = Instruction(2, {}, keep_best=True, finish=True)
+    reply = send(nodes, 1, MessageType.TRAIN, farewell.to_records())
+    update = Update.from_records(reply.content)
+    assert (update.arrays, update.metrics, update.warnings) == ({}, {}, [])
+    assert list((tmp_path / "state").rglob("alba/best.safetensors"))
+
+
+def test_clients_stay_warm_within_a_run(tmp_path: Path) -> None:
+    nodes = grid(tmp_path, run_name="one")
+    introduce(nodes, 1)
+    introduce(nodes, 2)
+    warm = list(module._warm.values())
+    introduce(nodes, 1)
+    assert list(module._warm.values()) == warm
+    introduce(grid_again(tmp_path), 1)
+    assert len(module._warm) == 1
+    assert next(iter(module._warm.values())) not in warm
+
+
+def grid_again(tmp_path: Path) -> InProcessGrid:
+    return InProcessGrid(
+        module.app,
+        [{"institution": "alba", "data-dir": str(tmp_path / "alba")}],
+        settings(run_name="two").to_flower(),
+    )

@@ -1,0 +1,225 @@
+"""FedGTClient: restore, train, save, answer."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedgt_client.client import FedGTClient
+from fedgt_client.state import StateStore
+from shared.config import RunConfig, Scalar
+from shared.errors import FedGTError
+from shared.graph import Graph
+from shared.version import VERSION
+from shared.wire import Arrays
+from tests.fedgt_client.graphs import settings, two_groups, without_links
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of its own, with the institution's data."""
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
+    two_groups().save(tmp_path / "data")
+    return tmp_path
+
+
+def opened(home: Path, *, run: str = "run", **changed: Scalar) -> FedGTClient:
+    return FedGTClient.open(node_config(home), settings(**changed), run)
+
+
+def node_config(home: Path) -> dict[str, Scalar]:
+    return {"institution": "alba", "data-dir": str(home / "data")}
+
+
+def play(
+    client: FedGTClient, number: int, sent: Arrays, *, keep: bool = False, finish: bool = False
+) -> tuple[Arrays, dict[str, Any]]:
+    """A round: what was uploaded, and the metrics."""
+    arrays, _, metrics = client.fit(
+        list(sent.values()),
+        {"round": number, "keep-best": keep, "finish": finish, "names": json.dumps(list(sent))},
+    )
+    return dict(zip(json.loads(str(metrics["names"])), arrays, strict=True)), dict(metrics)
+
+
+def initial(client: FedGTClient) -> Arrays:
+    profile = json.loads(str(client.get_properties({})["profile"]))
+    return dict(zip(profile["parameters"], client.get_parameters({}), strict=True))
+
+
+def grown(sent: Arrays, upload: Arrays) -> Arrays:
+    return {name: array + upload[name] for name, array in sent.items()}
+
+
+def assert_same(found: Arrays, expected: Arrays) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+def test_names_and_arrays_must_match(home: Path) -> None:
+    client = opened(home)
+    with pytest.raises(ValueError, match="zip"):
+        client.fit([np.zeros(1)], {"round": 1, "keep-best": False, "finish": False, "names": "[]"})
+
+
+def test_bad_run_name(home: Path) -> None:
+    with pytest.raises(FedGTError, match="cannot name a folder"):
+        opened(home, run="../other")
+
+
+def test_profile(home: Path) -> None:
+    client = opened(home)
+    properties = client.get_properties({})
+    profile = json.loads(str(properties["profile"]))
+    assert properties["institution"] == "alba"
+    assert profile["version"] == VERSION
+    assert profile["features"] == [f"f{i}" for i in range(6)]
+    assert profile["classes"] == ["even", "odd"]
+    shapes = [list(array.shape) for array in client.get_parameters({})]
+    assert list(profile["parameters"].values()) == shapes
+    # Nothing of what the institution holds.
+    assert profile.keys() == {"version", "features", "classes", "parameters"}
+
+
+def test_starting_point_is_the_start_also_later(home: Path) -> None:
+    client = opened(home)
+    start = initial(client)
+    play(client, 1, start)
+    assert_same(initial(client), start)
+
+
+def test_a_repeated_round_gives_the_same_answer(home: Path) -> None:
+    """A coordinator that resumed asks again."""
+    client = opened(home)
+    start = initial(client)
+    first, _ = play(client, 1, start)
+    sent = grown(start, first)
+    second, metrics = play(client, 2, sent)
+    again, repeated = play(client, 2, sent)
+    assert_same(again, second)
+    assert {k: v for k, v in repeated.items() if k != "seconds"} == {
+        k: v for k, v in metrics.items() if k != "seconds"
+    }
+    once_more, _ = play(client, 1, start)
+    assert_same(once_more, first)
+
+
+def test_a_coordinator_that_goes_back_two_rounds(home: Path) -> None:
+    """Its last checkpoint was torn, when institutions had already played the next round."""
+    client = opened(home)
+    sent, uploads = [initial(client)], []
+    for number in range(1, 6):
+        uploads.append(play(client, number, sent[-1])[0])
+        sent.append(grown(sent[-1], uploads[-1]))
+    again, _ = play(client, 4, sent[3])
+    assert_same(again, uploads[3])
+
+
+def test_another_process_goes_on_exactly(home: Path) -> None:
+    """Processes that take turns, or one that was restarted."""
+    straight = opened(home, run="straight")
+    sent = initial(straight)
+    taking_turns = [opened(home, run="turns"), opened(home, run="turns")]
+    for number in range(1, 5):
+        expected, _ = play(straight, number, sent)
+        found, _ = play(taking_turns[number % 2], number, sent)
+        assert_same(found, expected)
+        sent = grown(sent, expected)
+
+
+def test_what_another_process_saved_replaces_what_is_in_memory(home: Path) -> None:
+    """The coordinator asked for round 1 again, with another model, and another process answered."""
+    warm, other = opened(home), opened(home)
+    start = initial(warm)
+    play(warm, 1, start)
+    play(other, 1, {name: array + np.float32(0.01) for name, array in start.items()})
+    found, _ = play(warm, 2, start)
+    expected, _ = play(opened(home), 2, start)
+    assert_same(found, expected)
+
+
+def test_runs_do_not_meet(home: Path) -> None:
+    client = opened(home, run="one")
+    start = initial(client)
+    first, _ = play(client, 1, start)
+    play(client, 2, start)
+    other, _ = play(opened(home, run="two"), 1, start)
+    assert_same(other, first)
+    assert sorted(path.name for path in (home / "state" / "default").iterdir()) == ["one", "two"]
+
+
+def test_best_model_is_kept_on_disk(home: Path) -> None:
+    client = opened(home)
+    store = StateStore(home / "state", "default", "run", "alba")
+    start = initial(client)
+    play(client, 1, start, keep=True)  # there is nothing yet
+    assert store.load_best() is None
+    play(client, 2, start)
+    assert store.load_best() is None
+    play(client, 3, start, keep=True)
+    best = store.load_best()
+    assert best is not None
+    after_two = store.load(2)
+    assert best.keys() == {n for n in after_two if n.startswith(("model.", "global_nodes."))}
+    for name, array in best.items():
+        assert array.tobytes() == after_two[name].tobytes()
+
+
+def test_farewell_keeps_the_best_and_trains_no_more(home: Path) -> None:
+    client = opened(home)
+    store = StateStore(home / "state", "default", "run", "alba")
+    start = initial(client)
+    play(client, 1, start)
+    # Said to a process that never trained.
+    upload, metrics = play(opened(home), 2, {}, keep=True, finish=True)
+    assert upload == {}
+    assert json.loads(str(metrics["warnings"])) == []
+    assert store.rounds() == [1]
+    best = store.load_best()
+    assert best is not None
+    after = store.load(1)
+    assert best["model.head.weight"].tobytes() == after["model.head.weight"].tobytes()
+
+
+def test_state_is_where_the_institution_wants_it(home: Path) -> None:
+    config = settings(state_dir=str(home / "configured"))
+    for folder, extra in (("configured", {}), ("own", {"state-dir": str(home / "own")})):
+        client = FedGTClient.open({**node_config(home), **extra}, config, "run")
+        play(client, 1, initial(client))
+        assert (home / folder / "default" / "run" / "alba" / "round-000001.safetensors").exists()
+
+
+def test_warnings_travel_and_are_logged(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph: Graph = without_links(two_groups())
+    graph.save(home / "data", force=True)
+    client = opened(home)
+    with caplog.at_level(logging.WARNING):
+        _, metrics = play(client, 1, initial(client))
+    (warning,) = json.loads(str(metrics["warnings"]))
+    assert warning.startswith("no links")
+    assert f"alba: {warning}" in caplog.text
+
+
+def test_local_needs_and_gives_no_arrays(home: Path) -> None:
+    client = opened(home, method="local")
+    first, metrics = play(client, 1, {})
+    assert first == {}
+    assert 0.0 <= float(metrics["val_accuracy"]) <= 1.0
+    losses = [play(client, number, {})[1]["train_loss"] for number in (2, 3)]
+    restarted = opened(home, method="local")
+    assert play(restarted, 3, {})[1]["train_loss"] == losses[1]
+
+
+def test_threads_are_as_configured(home: Path) -> None:
+    import torch
+
+    opened(home, threads=2)
+    assert torch.get_num_threads() == 2
+    opened(home, threads=0)
+    assert torch.get_num_threads() == 2
+    assert isinstance(settings(), RunConfig)

@@ -1,0 +1,92 @@
+"""Which subgraph an institution holds, and what it is called."""
+
+from pathlib import Path
+
+import pytest
+
+from fedgt_client import data
+from fedgt_client.data import institution_name, open_institution
+from shared.config import Scalar
+from shared.data import institutions as division
+from shared.errors import FedGTError
+from shared.graph import Graph
+from tests.fedgt_client.graphs import settings, two_groups
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_nameless_node() -> None:
+    with pytest.raises(FedGTError, match='add institution="…" to its --node-config'):
+        institution_name({})
+    with pytest.raises(FedGTError, match="does not say whose it is"):
+        institution_name({"institution": ""})
+
+
+def test_names() -> None:
+    assert institution_name({"institution": "alba", "partition-id": 3}) == "alba"
+    assert institution_name({"partition-id": 3}) == "institution-03"
+    assert institution_name({"partition-id": 0, "num-partitions": 5}) == "institution-00"
+    assert institution_name({"partition-id": 123}) == "institution-123"
+
+
+@pytest.mark.parametrize("node", [{}, {"partition-id": 0}, {"num-partitions": 2}])
+def test_node_without_data(node: dict[str, int]) -> None:
+    with pytest.raises(FedGTError, match=r"add data-dir=.*fedgt data import"):
+        open_institution(dict(node), settings())
+
+
+def test_folder_that_holds_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(FedGTError, match="holds no graph"):
+        open_institution({"data-dir": str(tmp_path / "nowhere")}, settings())
+
+
+def test_own_data_is_opened(tmp_path: Path) -> None:
+    graph = two_groups()
+    graph.save(tmp_path / "own")
+    node: dict[str, Scalar] = {"data-dir": str(tmp_path / "own"), "partition-id": 0}
+    assert open_institution(node, settings()).digest() == graph.digest()
+
+
+@pytest.fixture
+def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A dataset that is made here; how often it was divided."""
+    calls: list[int] = []
+
+    def make(dataset: str, *, clients: int, seed: int, **_: object) -> list[Graph]:
+        calls.append(clients)
+        return [two_groups(20 + 2 * index, seed=seed) for index in range(clients)]
+
+    monkeypatch.setattr(data, "institutions", make)
+    return calls
+
+
+def share(index: int, clients: int = 3, *, seed: int = 0, setting: str = "disjoint") -> Graph:
+    config = settings(dataset="cora", seed=seed, setting=setting)
+    return open_institution({"partition-id": index, "num-partitions": clients}, config)
+
+
+def test_a_dataset_is_divided_once(divided: list[int]) -> None:
+    sizes = [share(index).num_nodes for index in (2, 0, 1, 2)]
+    assert sizes == [24, 20, 22, 24]
+    assert divided == [3]
+    assert share(1).digest() == two_groups(22).digest()
+
+
+def test_another_division_is_another(divided: list[int]) -> None:
+    share(0)
+    share(0, 4)
+    share(0, seed=1)
+    share(0, setting="overlap")
+    assert divided == [3, 4, 3, 3]
+    assert share(0, seed=1).digest() == two_groups(20, seed=1).digest()
+
+
+def test_banks_of_the_consortium() -> None:
+    config = settings(dataset="consortium")
+    found = open_institution({"partition-id": 1, "num-partitions": 3}, config)
+    expected = division.institutions("consortium", clients=3, setting="disjoint", seed=0)
+    assert found.digest() == expected[1].digest()
