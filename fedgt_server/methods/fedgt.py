@@ -26,6 +26,7 @@ class FedGT(ServerMethod):
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
+        self._spread = -1.0  # of the similarities in the last round
         self._shapes: dict[str, tuple[int, ...]] = {}
         # By kind, then by institution; "start" holds θ̂^(1) under the empty name.
         self._known: dict[str, dict[str, Array32]] = {
@@ -145,11 +146,13 @@ class FedGT(ServerMethod):
 
     def _report(self, names: list[str], similarity: Floats, weights: Floats) -> RoundReport:
         mean, deviation = spread(similarity)
+        before, self._spread = self._spread, deviation
         warnings = []
         if (
             len(names) > 2
-            and deviation < _DEAD_SPREAD
             and self._config.aggregation == "personalised"
+            and deviation < _DEAD_SPREAD
+            and deviation <= before  # all start alike; in the first rounds the spread grows
         ):
             warnings.append(
                 f"institutions look all alike (similarity {mean:.3f} ± {deviation:.3f}): "

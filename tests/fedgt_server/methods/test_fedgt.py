@@ -330,6 +330,8 @@ def test_dead_spread_warns() -> None:
     for method, warns in ((begun(), True), (begun(aggregation="mean"), False)):
         for name in alike:
             method.message(name)
+        # All start alike: only a spread that does not grow is dead.
+        assert method.aggregate(alike).warnings == []
         warnings = method.aggregate(alike).warnings
         assert any("all alike" in warning for warning in warnings) is warns
     method = begun()
