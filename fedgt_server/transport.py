@@ -6,6 +6,9 @@ from scipy.optimize import linear_sum_assignment
 
 Floats = NDArray[np.float64]
 
+# Share of the energy of noisy vectors that is taken to be signal at least.
+_LEAST_SIGNAL = 0.1
+
 
 def unit_rows(vectors: Floats) -> Floats:
     """Each vector at length 1 (a zero vector stays zero), shape (…, d)."""
@@ -84,6 +87,24 @@ def transport(global_nodes: Floats, plan: str) -> tuple[Floats, Floats]:
             plans[j, i] = plans[i, j].T
             similarity[i, j] = similarity[j, i] = (plans[i, j] * cosine).sum() / count
     return similarity, plans
+
+
+def denoised(similarity: Floats, global_nodes: Floats, noise_variance: float) -> Floats:
+    """Similarity as it would be without the privacy noise on every coordinate.
+
+    Independent noise leaves inner products as they are in expectation, but lengthens the vectors
+    and so shrinks every cosine by the same factor, which is known: the noise is public. What is
+    made of released values costs no further privacy.
+
+    Shapes: similarity (M, M), global_nodes (M, n_g, d).
+    """
+    energy = float((global_nodes**2).sum(axis=-1).mean())
+    signal = energy - global_nodes.shape[-1] * noise_variance
+    # Where noise drowns the signal, its estimate may be tiny or negative.
+    factor = energy / max(signal, _LEAST_SIGNAL * energy, 1e-12)
+    restored = np.clip(similarity * factor, -1.0, 1.0)
+    np.fill_diagonal(restored, 1.0)
+    return np.asarray(restored)
 
 
 def spread(similarity: Floats) -> tuple[float, float]:

@@ -114,6 +114,9 @@ class RunConfig(BaseModel):
     centre_fingerprints: bool = Field(
         True, description="subtract the clients' common mean before the cosine (not in the paper)"
     )
+    denoise_similarity: bool = Field(
+        True, description="make up for what the privacy noise takes from cosines (not in the paper)"
+    )
 
     # --- local differential privacy -----------------------------------------------------------
     ldp: Literal["off", "global-nodes", "all"] = Field(
@@ -221,6 +224,7 @@ PRESETS: dict[str, dict[str, Scalar]] = {
         "ppr-bias": False,
         "global-node-sets": "input",
         "centre-fingerprints": False,
+        "denoise-similarity": False,
         "ldp-clip": 0.002,
         "ldp-noise": 0.001,
     },

@@ -11,7 +11,7 @@ from fedgt_server.aggregation import (
     softmax_weights,
 )
 from fedgt_server.methods.base import RoundReport, ServerMethod
-from fedgt_server.transport import Floats, centred, spread, transport, unit_rows
+from fedgt_server.transport import Floats, centred, denoised, spread, transport, unit_rows
 from shared.config import RunConfig
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
 
@@ -125,6 +125,8 @@ class FedGT(ServerMethod):
                 # The last set is the institutions' fingerprint: its similarity is the one kept.
                 similarity, plan = transport(points, "hungarian" if by_trait else config.similarity)
                 plans.append(plan)
+                if config.ldp != "off" and config.denoise_similarity:
+                    similarity = denoised(similarity, points, 2.0 * config.ldp_noise**2)
         if by_trait:
             traits = unit_rows(np.stack([self._known["trait"][n] for n in names]).astype(float))
             similarity = traits @ traits.T

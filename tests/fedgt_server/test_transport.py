@@ -12,6 +12,7 @@ from fedgt_server.transport import (
     PLANS,
     Floats,
     centred,
+    denoised,
     hungarian,
     identity,
     sinkhorn,
@@ -179,3 +180,26 @@ def test_sinkhorn_does_not_underflow() -> None:
 
 def test_identity_ignores_the_cosines() -> None:
     assert identity(np.array([[0.0, 1.0], [1.0, 0.0]])).tolist() == np.eye(2).tolist()
+
+
+def test_denoised_restores_what_noise_takes() -> None:
+    """Three clients in 400 dimensions: cosines of noisy nodes, scaled back, are the true ones."""
+    rng = np.random.default_rng(0)
+    common, own = rng.standard_normal((5, 400)), rng.standard_normal((3, 5, 400))
+    clean = common + own
+    noisy = clean + rng.laplace(0.0, 0.5, clean.shape)
+    truth, _ = transport(clean, "hungarian")
+    found, _ = transport(noisy, "hungarian")
+    restored = denoised(found, noisy, 2 * 0.5**2)
+    assert np.diag(restored).tolist() == [1.0, 1.0, 1.0]
+    others = ~np.eye(3, dtype=bool)
+    assert (found[others] < truth[others] - 0.05).all()
+    assert restored[others] == pytest.approx(truth[others], abs=0.04)
+
+
+def test_denoised_when_noise_drowns_everything() -> None:
+    noisy = np.random.default_rng(0).laplace(0.0, 5.0, (3, 4, 8))
+    similarity, _ = transport(noisy, "hungarian")
+    restored = denoised(similarity, noisy, 2 * 6.0**2)
+    assert np.isfinite(restored).all()
+    assert (np.abs(restored) <= 1.0).all()

@@ -24,7 +24,7 @@ SETS, COUNT, WIDTH = 3, 5, 8
 
 
 def settings(**changed: Scalar) -> RunConfig:
-    values: dict[str, Scalar] = {"hidden": WIDTH, "heads": 2, "global-nodes": COUNT}
+    values: dict[str, Scalar] = {"ldp": "off", "hidden": WIDTH, "heads": 2, "global-nodes": COUNT}
     return RunConfig.build(values | {k.replace("_", "-"): v for k, v in changed.items()})
 
 
