@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from deploy.cli import demo, main
+from deploy.cli.run import Engine
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -117,7 +118,7 @@ def test_demo_replaces_the_demo_before_and_nothing_else(
 ) -> None:
     """Without Flower here: that has tests of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "_ENGINES", dict.fromkeys(demo._ENGINES, demo.Engine.inprocess))
+    monkeypatch.setattr(demo, "_ENGINES", dict.fromkeys(demo._ENGINES, Engine.inprocess))
     kept = tmp_path / "runs" / "demo" / "notes.txt"
     for _ in range(2):
         code, text, errors = fedgt(capsys, monkeypatch, "demo", "--rounds", "1", "--json")
