@@ -9,7 +9,7 @@ from fedgt_client.model.global_nodes import GlobalNodes, update_global_nodes
 
 # Two points near the first centre, one near the second.
 POINTS = torch.tensor([[0.0, 1.0], [0.0, 3.0], [10.0, 0.0]])
-CENTRES = torch.tensor([[0.0, 0.0], [8.0, 0.0]])
+CENTRES = torch.tensor([[0.0, -2.0], [8.0, 0.0]])
 COUNTS = torch.tensor([4.0, 1.0])
 
 
@@ -28,22 +28,22 @@ def initial(
 
 
 def test_by_hand() -> None:
-    """γ = 0.5. First centre: (4 · 0.5 · (0, 0) + 0.5 · (0, 4)) / (4 · 0.5 + 0.5 · 2) = (0, 2/3)."""
+    """γ = 0.5; first centre: (4 · 0.5 · (0, −2) + 0.5 · (0, 4)) / (4 · 0.5 + 0.5 · 2)."""
     centres, counts = update_global_nodes(POINTS, CENTRES, COUNTS, 0.5)
     assert counts.tolist() == [3.0, 1.0]
-    assert centres[0].tolist() == pytest.approx([0.0, 2 / 3])
+    assert centres[0].tolist() == pytest.approx([0.0, -2 / 3])
     # Second: (1 · 0.5 · (8, 0) + 0.5 · (10, 0)) / (0.5 + 0.5).
     assert centres[1].tolist() == pytest.approx([9.0, 0.0])
     # What went in is as it was.
-    assert CENTRES.tolist() == [[0.0, 0.0], [8.0, 0.0]]
+    assert CENTRES.tolist() == [[0.0, -2.0], [8.0, 0.0]]
     assert COUNTS.tolist() == [4.0, 1.0]
 
 
 def test_with_the_paper_s_momentum() -> None:
-    """γ = 0.9: c = 4 · 0.9 + 2 · 0.1 = 3.8, and 0.1 · 4 / 3.8."""
+    """γ = 0.9: c = 4 · 0.9 + 2 · 0.1 = 3.8, and (3.6 · (−2) + 0.1 · 4) / 3.8."""
     centres, counts = update_global_nodes(POINTS, CENTRES, COUNTS, 0.9)
     assert counts.tolist() == pytest.approx([3.8, 1.0])
-    assert centres.tolist()[0] == pytest.approx([0.0, 0.4 / 3.8])
+    assert centres.tolist()[0] == pytest.approx([0.0, -6.8 / 3.8])
     assert centres.tolist()[1] == pytest.approx([8.2, 0.0])
 
 
