@@ -40,14 +40,17 @@ class Sampler:
         The largest of log-weights plus Gumbel noise are such a draw without replacement.
         """
         uniform = torch.rand_like(self._log_weights).clamp_min_(torch.finfo(torch.float32).tiny)
-        return self._top(self._log_weights - torch.log(-torch.log(uniform)))
+        scores = self._log_weights - torch.log(-torch.log(uniform))
+        return self._at(scores.topk(self._samples, dim=1).indices)
 
     def strongest(self) -> Samples:
         """The nodes of largest weight: the draw of evaluation and prediction."""
-        return self._top(self._log_weights)
+        # A pool has its strongest first, and equals in a fixed order.
+        first = torch.arange(self._samples, device=self._own.device)
+        return self._at(first.expand(len(self._own), -1))
 
-    def _top(self, scores: Tensor) -> Samples:
-        places = scores.topk(self._samples, dim=1).indices
+    def _at(self, places: Tensor) -> Samples:
+        """The candidates at ``places`` of the pool, shape (n, n_s)."""
         log_weight = self._log_weights.gather(1, places)
         mask = log_weight > -torch.inf
         return Samples(

@@ -14,6 +14,8 @@ from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.strongest import Pool, strongest
 from shared.graph import Graph, SparseRows
 
+_ATTRIBUTE_SCORES = 2**24  # held at a time
+
 
 def build_pool(
     graph: Graph, sampler: str, *, size: int, nu: float, tolerance: float, seed: int
@@ -60,4 +62,8 @@ def attribute_pool(graph: Graph, *, size: int) -> Pool:
         matrix = sparse.csr_array(features)
     norms = np.sqrt((matrix * matrix).sum(axis=1))
     unit = sparse.csr_array(sparse.diags_array(1.0 / np.maximum(norms, 1e-12)) @ matrix)
-    return strongest(lambda nodes: sparse.csr_array(unit[nodes] @ unit.T), graph.num_nodes, size)
+    # Nearly all pairs of nodes may have something in common: keep a block's scores bounded.
+    block = max(1, min(2048, _ATTRIBUTE_SCORES // max(graph.num_nodes, 1)))
+    return strongest(
+        lambda nodes: sparse.csr_array(unit[nodes] @ unit.T), graph.num_nodes, size, block=block
+    )

@@ -17,7 +17,7 @@ def personalised_pagerank(
     matrix; row i of the result holds that column's largest entries. No dense inverse is made:
     residual mass is pushed along links, for a block of nodes at a time, until what is left at any
     node v is below ``tolerance`` · degree(v) (Andersen, Chung, Lang 2006). Each value is exact to
-    that bound, and the cost of a node does not grow with the graph.
+    that bound (links without direction), and the cost of a node does not grow with the graph.
     """
     n = graph.num_nodes
     degrees = np.diff(graph.indptr)
@@ -40,7 +40,9 @@ def _push(
     while True:
         large = residual.data > threshold[residual.indices]
         if not large.any():
-            return scores
+            # Some of what is left at a node stays there: it brings every value nearer, and in
+            # the neighbours of a hub, below the threshold from the start, it is all there is.
+            return scores + nu * residual
         pushed = _masked(residual, large)
         scores = scores + nu * pushed
         residual = _masked(residual, ~large) + (1.0 - nu) * (pushed @ walk)

@@ -14,7 +14,11 @@ _BLOCK = 2048
 
 
 def strongest(
-    score: Callable[[NDArray[np.int64]], sparse.csr_array], num_nodes: int, size: int
+    score: Callable[[NDArray[np.int64]], sparse.csr_array],
+    num_nodes: int,
+    size: int,
+    *,
+    block: int = _BLOCK,
 ) -> Pool:
     """The ``size`` largest positive scores of every node, the node itself left out.
 
@@ -22,8 +26,8 @@ def strongest(
     """
     neighbours = np.full((num_nodes, size), -1, np.int32)
     weights = np.zeros((num_nodes, size), np.float32)
-    for start in range(0, num_nodes, _BLOCK):
-        nodes = np.arange(start, min(start + _BLOCK, num_nodes))
+    for start in range(0, num_nodes, block):
+        nodes = np.arange(start, min(start + block, num_nodes))
         scores = score(nodes)
         rows = np.repeat(np.arange(len(nodes)), np.diff(scores.indptr))
         kept = (scores.indices != nodes[rows]) & (scores.data > 0)
