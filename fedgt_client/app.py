@@ -76,7 +76,7 @@ def train(message: Message, context: Context) -> Message:
         list(instruction.arrays.values()),
         {
             "round": instruction.round_number,
-            "keep-best": instruction.keep_best,
+            "best-round": instruction.best_round,
             "finish": instruction.finish,
             "names": json.dumps(list(instruction.arrays)),
         },

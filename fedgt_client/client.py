@@ -15,10 +15,10 @@ from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data import institution_name, open_institution
 from fedgt_client.methods import METHODS, ClientMethod
-from fedgt_client.preprocess.cache import prepare
+from fedgt_client.privacy import Ledger
 from fedgt_client.state import SavedRound, StateStore
 from shared.config import RunConfig
-from shared.places import cache_dir, state_dir
+from shared.places import state_dir
 from shared.version import VERSION
 from shared.wire import Profile
 
@@ -44,6 +44,7 @@ class FedGTClient(NumPyClient):
         self._method = method()
         self._profile = profile(self._method)
         self._store = store
+        self._ledger = Ledger(store.folder / "privacy.json")
         self._in_memory: SavedRound | None = None  # whose state it is
 
     @classmethod
@@ -52,7 +53,6 @@ class FedGTClient(NumPyClient):
         torch.set_num_threads(config.threads or torch.get_num_threads())
         institution = institution_name(node_config)
         graph = open_institution(node_config, config)
-        prepared = prepare(graph, config, cache_dir() / "prepared")
         root = Path(str(node_config.get("state-dir") or config.state_dir or state_dir()))
         return cls(
             institution,
@@ -64,7 +64,7 @@ class FedGTClient(NumPyClient):
                     name: list(array.shape) for name, array in method.initial_arrays().items()
                 },
             ),
-            lambda: METHODS[config.method](graph, prepared, config, institution),
+            lambda: METHODS[config.method](graph, config, institution),
             StateStore(root, config.federation, run_name, institution),
         )
 
@@ -82,8 +82,7 @@ class FedGTClient(NumPyClient):
         """A round: restore, take over, train, evaluate, save, answer."""
         started, round_number = time.monotonic(), int(config["round"])
         self._restore(round_number)
-        if config["keep-best"] and self._in_memory:
-            self._store.keep_best(self._method.personal_model())
+        self._store.keep_best(int(config["best-round"]))
         if config["finish"]:
             return [], 0, {"names": "[]", "warnings": "[]"}
         received = dict(zip(json.loads(str(config["names"])), parameters, strict=True))
@@ -93,6 +92,7 @@ class FedGTClient(NumPyClient):
             logger.warning("%s: %s", self.institution, warning)
         metrics: dict[str, Scalar] = {
             **result.metrics,
+            **(self._ledger.record(result.released) if result.released else {}),
             "seconds": time.monotonic() - started,
             "names": json.dumps(list(result.upload)),
             "warnings": json.dumps(result.warnings),

@@ -1,11 +1,15 @@
 """Local differential privacy, section 4.3: M(g) = clip(g, δ) + Laplace(0, λ)."""
 
+import json
 import math
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shared.files import write_json
 
 Floats = NDArray[np.float32]
 
@@ -74,3 +78,32 @@ class Budget:
     def total(self) -> float:
         """ε of everything released, by basic composition over coordinates and uploads."""
         return self.per_coordinate * self.coordinates * self.uploads
+
+
+@dataclass(frozen=True)
+class Release:
+    """What one upload gives away."""
+
+    epsilon: float  # of each coordinate
+    coordinates: int
+    private: bool
+
+
+class Ledger:
+    """Counts uploads on disk: a round that is played again is paid for again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def record(self, release: Release) -> dict[str, float]:
+        """Count an upload before it leaves; what has been spent with it."""
+        uploads = 1 + (json.loads(self._path.read_text())["uploads"] if self._path.exists() else 0)
+        budget = Budget(release.epsilon, release.coordinates, uploads)
+        spent = {
+            "epsilon_coordinate": budget.per_coordinate,
+            "epsilon_coordinate_total": budget.coordinate_total(),
+            "epsilon_total": budget.total,
+            "epsilon_private": float(release.private),
+        }
+        write_json(self._path, {"uploads": uploads, **spent})
+        return spent

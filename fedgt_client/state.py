@@ -13,7 +13,8 @@ logger = logging.getLogger(__name__)
 # Rounds. A coordinator whose last checkpoint is torn goes back to the one before, and asks for a
 # round again when institutions have already played the next.
 _KEPT = 3
-_BEST = "best.safetensors"
+# What names of the state begin with that only training needs.
+OPTIMISER = "adam."
 
 
 @dataclass(frozen=True)
@@ -60,17 +61,39 @@ class StateStore:
         """The state after ``round_number``, memory-mapped."""
         return open_tensors(self._path(round_number))
 
-    def keep_best(self, tensors: dict[str, Array]) -> None:
-        """Keep the personalised model that the federation found best so far."""
-        write_tensors(self.folder / _BEST, tensors)
+    def keep_best(self, round_number: int) -> None:
+        """Keep the model after ``round_number`` for good, if its state is still here.
+
+        Of the state, all but the optimiser's.
+        """
+        kept = self._best()
+        if round_number not in self.rounds() or (kept and kept.name == _best_name(round_number)):
+            return
+        model = {
+            name: array
+            for name, array in self.load(round_number).items()
+            if not name.startswith(OPTIMISER)
+        }
+        write_tensors(self.folder / _best_name(round_number), model)
+        if kept:
+            kept.unlink()
 
     def load_best(self) -> dict[str, Array] | None:
         """The best personalised model, None before the first."""
-        path = self.folder / _BEST
-        return open_tensors(path) if path.exists() else None
+        kept = self._best()
+        return open_tensors(kept) if kept else None
+
+    def _best(self) -> Path | None:
+        # Two are there for the moment between writing one and dropping the other.
+        found = self.folder.glob("best-*.safetensors")
+        return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
     def _saved(self, round_number: int) -> SavedRound:
         return SavedRound(round_number, self._path(round_number).stat().st_mtime_ns)
 
     def _path(self, round_number: int) -> Path:
         return self.folder / f"round-{round_number:06d}.safetensors"
+
+
+def _best_name(round_number: int) -> str:
+    return f"best-{round_number:06d}.safetensors"

@@ -38,9 +38,10 @@ def main(grid: Grid, context: Context) -> None:
     folder = Path(config.results_dir).absolute() / (config.run_name or str(context.run_id))
     strategy = FedGTStrategy(config, server_method(config))
     result = Federation(grid, strategy, folder).run()
+    accuracy = result["test_accuracy"]
     logger.info(
-        "test accuracy %.4f at round %d; results in %s",
-        result["test_accuracy"],
+        "test accuracy %s at round %d; results in %s",
+        "not measured" if accuracy is None else f"{accuracy:.4f}",
         result["best_round"],
         folder,
     )

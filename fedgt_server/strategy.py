@@ -64,9 +64,7 @@ class FedGTStrategy(Strategy):
             node: self._message(
                 node,
                 name,
-                Instruction(
-                    server_round, self._method.message(name), self._keeps_best(name, server_round)
-                ),
+                Instruction(server_round, self._method.message(name), self._best_round(name)),
             )
             for node, name in nodes.items()
         }
@@ -77,9 +75,7 @@ class FedGTStrategy(Strategy):
             node: self._message(
                 node,
                 name,
-                Instruction(
-                    last_round + 1, {}, self._keeps_best(name, last_round + 1), finish=True
-                ),
+                Instruction(last_round + 1, {}, self._best_round(name), finish=True),
             )
             for node, name in nodes.items()
         }
@@ -185,14 +181,13 @@ class FedGTStrategy(Strategy):
             ttl=self.config.round_deadline,
         )
 
-    def _keeps_best(self, institution: str, next_round: int) -> bool:
-        """Whether what ``institution`` trained in the round before is the best so far."""
+    def _best_round(self, institution: str) -> int:
+        """The best round so far, if ``institution`` took part in it, else 0.
+
+        Told in every message: whoever misses one hears it in the next.
+        """
         best = self.best
-        return (
-            best is not None
-            and best.round_number == next_round - 1
-            and institution in best.institutions
-        )
+        return best.round_number if best and institution in best.institutions else 0
 
 
 def mean_of(institutions: Mapping[str, Mapping[str, Any]], key: str) -> float:

@@ -83,24 +83,24 @@ class Instruction:
 
     round_number: int
     arrays: Arrays  # θ̂_i and μ̂_i
-    keep_best: bool = False  # the model after the institution's last round is the best so far
+    best_round: int = 0  # whose model the institution should keep; 0: none yet
     finish: bool = False  # the run is over: train no more
 
     def to_records(self) -> RecordDict:
         """As message content."""
         return _records(
             self.arrays,
-            {"round": self.round_number, "keep-best": self.keep_best, "finish": self.finish},
+            {"round": self.round_number, "best-round": self.best_round, "finish": self.finish},
         )
 
     @classmethod
     def from_records(cls, content: RecordDict) -> "Instruction":
         """From message content."""
-        facts = _facts(content, "round", "keep-best", "finish")
+        facts = _facts(content, "round", "best-round", "finish")
         return cls(
             int(str(facts["round"])),
             _arrays(content),
-            bool(facts["keep-best"]),
+            int(str(facts["best-round"])),
             bool(facts["finish"]),
         )
 

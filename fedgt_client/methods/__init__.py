@@ -1,9 +1,17 @@
 """The client half of every method."""
 
+from collections.abc import Callable
+
 from fedgt_client.methods.base import ClientMethod
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.local import Local
+from shared.config import RunConfig
+from shared.graph import Graph
 
-METHODS: dict[str, type[FedGT]] = {"fedgt": FedGT, "local": Local}
+# Each makes a method from the institution's graph, the settings and the institution's name.
+METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {
+    "fedgt": FedGT,
+    "local": Local,
+}
 
 __all__ = ["METHODS", "ClientMethod"]

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
+from fedgt_client.privacy import Release
 from shared.files import Array
 
 Arrays = dict[str, Array]
@@ -15,6 +16,7 @@ class LocalResult:
     upload: Arrays  # all that leaves the institution besides the metrics
     metrics: dict[str, float]
     warnings: list[str] = field(default_factory=list)
+    released: Release | None = None  # what of the upload is protected, and how
 
 
 class ClientMethod(ABC):
@@ -30,12 +32,8 @@ class ClientMethod(ABC):
 
     @abstractmethod
     def durable(self) -> Arrays:
-        """All that the next round needs of this one."""
+        """All that the next round needs of this one; see ``state.OPTIMISER`` for names."""
 
     @abstractmethod
     def restore(self, saved: Arrays) -> None:
         """The reverse of ``durable``."""
-
-    @abstractmethod
-    def personal_model(self) -> Arrays:
-        """What predicts for this institution, as trained last."""

@@ -9,8 +9,9 @@ import torch
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.transformer import GraphTransformer
-from fedgt_client.preprocess.cache import Prepared
-from fedgt_client.privacy import Budget, LaplaceMechanism
+from fedgt_client.preprocess.cache import prepare
+from fedgt_client.privacy import LaplaceMechanism, Release
+from fedgt_client.state import OPTIMISER
 from fedgt_client.training import (
     EpochReport,
     LocalData,
@@ -23,6 +24,7 @@ from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.files import Array
 from shared.graph import Graph
+from shared.places import cache_dir
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
 
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
@@ -31,12 +33,11 @@ _ADAM = ("step", "exp_avg", "exp_avg_sq")
 class FedGT(ClientMethod):
     """The graph transformer, its global nodes and its optimiser."""
 
-    def __init__(
-        self, graph: Graph, prepared: Prepared, config: RunConfig, institution: str
-    ) -> None:
+    def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         self._config = config
         self._institution = institution
         device = choose_device(config.device)
+        prepared = prepare(graph, config, cache_dir() / "prepared")
         self._data = LocalData.of(graph, prepared, config.samples, device)
         self._steps = Steps.fitting(graph.num_nodes, config, device)
         # The same seed, and so the same starting point, at every institution.
@@ -86,15 +87,15 @@ class FedGT(ClientMethod):
             upload[LABEL_DISTRIBUTION] = self._label_shares
         if self._config.global_nodes:
             upload[GLOBAL_NODES] = self._global_nodes.centres.cpu().numpy()
-        metrics |= self._protect(upload, round_number)
-        return LocalResult(upload, metrics, self._warnings(reports, round_number))
+        released = self._protect(upload, round_number)
+        return LocalResult(upload, metrics, self._warnings(reports), released)
 
     def durable(self) -> Arrays:
         """Weights, Adam's moments, global nodes with their counts, rounds played here."""
         saved = {f"model.{name}": array for name, array in self._parameters().items()}
         for name, parameter in self._model.named_parameters():
             for key, value in self._optimiser.state[parameter].items():
-                saved[f"adam.{key}.{name}"] = value.cpu().numpy()
+                saved[f"{OPTIMISER}{key}.{name}"] = value.cpu().numpy()
         return saved | {
             "global_nodes.centres": self._global_nodes.centres.cpu().numpy(),
             "global_nodes.counts": self._global_nodes.counts.cpu().numpy(),
@@ -105,7 +106,7 @@ class FedGT(ClientMethod):
         """The reverse of ``durable``."""
         self._load({name: saved[f"model.{name}"] for name in self._parameters()})
         for name, parameter in self._model.named_parameters():
-            moments = {key: saved.get(f"adam.{key}.{name}") for key in _ADAM}
+            moments = {key: saved.get(f"{OPTIMISER}{key}.{name}") for key in _ADAM}
             self._optimiser.state[parameter] = {
                 key: torch.from_numpy(np.array(value)).to(parameter.device)
                 for key, value in moments.items()
@@ -117,14 +118,6 @@ class FedGT(ClientMethod):
             self._config.momentum,
         )
         self._rounds = int(saved["rounds"])
-
-    def personal_model(self) -> Arrays:
-        """Weights and global nodes as trained last."""
-        return {
-            name: array
-            for name, array in self.durable().items()
-            if name.startswith(("model.", "global_nodes."))
-        }
 
     def _train(self, round_number: int) -> list[EpochReport]:
         self._rounds += 1
@@ -158,11 +151,11 @@ class FedGT(ClientMethod):
             centres[: len(averaged)] = self._tensor(averaged)
             self._global_nodes.centres = centres
 
-    def _protect(self, upload: Arrays, round_number: int) -> dict[str, float]:
-        """Clip and noise what the configuration names, in place; what has been spent by now."""
+    def _protect(self, upload: Arrays, round_number: int) -> Release | None:
+        """Clip and noise what the configuration names, in place."""
         config = self._config
         if config.ldp == "off":
-            return {}
+            return None
         protected = [name for name in upload if name == GLOBAL_NODES or config.ldp == "all"]
         mechanism = LaplaceMechanism(config.ldp_clip, config.ldp_noise, config.ldp_noise_seed)
         # An update's coordinates move by about the learning rate in each step of Adam.
@@ -174,15 +167,9 @@ class FedGT(ClientMethod):
             draw = (origin, round_number, index)
             upload[name] = mechanism.release(upload[name], scale=scale, draw=draw)
         coordinates = sum(upload[name].size for name in protected)
-        budget = Budget(mechanism.epsilon, coordinates, self._rounds)
-        return {
-            "epsilon_coordinate": budget.per_coordinate,
-            "epsilon_coordinate_total": budget.coordinate_total(),
-            "epsilon_total": budget.total,
-            "epsilon_private": float(mechanism.private),
-        }
+        return Release(mechanism.epsilon, coordinates, mechanism.private)
 
-    def _warnings(self, reports: list[EpochReport], round_number: int) -> list[str]:
+    def _warnings(self, reports: list[EpochReport]) -> list[str]:
         found = []
         if skipped := sum(report.skipped for report in reports):
             found.append(f"{skipped} training steps left out: their gradient was not finite")

@@ -11,4 +11,4 @@ class Local(FedGT):
         """Train on from where the last round ended."""
         self._seed(round_number)
         reports = self._train(round_number)
-        return LocalResult({}, self._evaluate(reports), self._warnings(reports, round_number))
+        return LocalResult({}, self._evaluate(reports), self._warnings(reports))

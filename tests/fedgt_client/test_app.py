@@ -113,11 +113,11 @@ def test_farewell(tmp_path: Path) -> None:
     nodes = grid(tmp_path)
     start = introduce(nodes, 1, want_initial=True).initial
     send(nodes, 1, MessageType.TRAIN, Instruction(1, start).to_records())
-    farewell = Instruction(2, {}, keep_best=True, finish=True)
+    farewell = Instruction(2, {}, best_round=1, finish=True)
     reply = send(nodes, 1, MessageType.TRAIN, farewell.to_records())
     update = Update.from_records(reply.content)
     assert (update.arrays, update.metrics, update.warnings) == ({}, {}, [])
-    assert list((tmp_path / "state").rglob("alba/best.safetensors"))
+    assert list((tmp_path / "state").rglob("alba/best-000001.safetensors"))
 
 
 def test_clients_stay_warm_within_a_run(tmp_path: Path) -> None:

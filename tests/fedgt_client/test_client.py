@@ -36,12 +36,12 @@ def node_config(home: Path) -> dict[str, Scalar]:
 
 
 def play(
-    client: FedGTClient, number: int, sent: Arrays, *, keep: bool = False, finish: bool = False
+    client: FedGTClient, number: int, sent: Arrays, *, best: int = 0, finish: bool = False
 ) -> tuple[Arrays, dict[str, Any]]:
     """A round: what was uploaded, and the metrics."""
     arrays, _, metrics = client.fit(
         list(sent.values()),
-        {"round": number, "keep-best": keep, "finish": finish, "names": json.dumps(list(sent))},
+        {"round": number, "best-round": best, "finish": finish, "names": json.dumps(list(sent))},
     )
     return dict(zip(json.loads(str(metrics["names"])), arrays, strict=True)), dict(metrics)
 
@@ -64,7 +64,7 @@ def assert_same(found: Arrays, expected: Arrays) -> None:
 def test_names_and_arrays_must_match(home: Path) -> None:
     client = opened(home)
     with pytest.raises(ValueError, match="zip"):
-        client.fit([np.zeros(1)], {"round": 1, "keep-best": False, "finish": False, "names": "[]"})
+        client.fit([np.zeros(1)], {"round": 1, "best-round": 0, "finish": False, "names": "[]"})
 
 
 def test_bad_run_name(home: Path) -> None:
@@ -157,17 +157,32 @@ def test_best_model_is_kept_on_disk(home: Path) -> None:
     client = opened(home)
     store = StateStore(home / "state", "default", "run", "alba")
     start = initial(client)
-    play(client, 1, start, keep=True)  # there is nothing yet
+    play(client, 1, start, best=9)  # which never was here
     assert store.load_best() is None
     play(client, 2, start)
     assert store.load_best() is None
-    play(client, 3, start, keep=True)
+    play(client, 3, start, best=2)
     best = store.load_best()
     assert best is not None
     after_two = store.load(2)
-    assert best.keys() == {n for n in after_two if n.startswith(("model.", "global_nodes."))}
+    assert best.keys() == {name for name in after_two if not name.startswith("adam.")}
     for name, array in best.items():
         assert array.tobytes() == after_two[name].tobytes()
+    # Heard two rounds late; and a best round that is long gone changes nothing.
+    play(client, 4, start)
+    play(client, 5, start, best=3)
+    play(client, 6, start, best=1)
+    assert [path.name for path in store.folder.glob("best-*")] == ["best-000003.safetensors"]
+
+
+def test_a_round_played_again_is_paid_for_again(home: Path) -> None:
+    client = opened(home, ldp="global-nodes", ldp_noise_seed=5)
+    start = initial(client)
+    play(client, 1, start)
+    _, metrics = play(client, 2, start)
+    assert metrics["epsilon_coordinate_total"] == 8.0
+    _, metrics = play(opened(home, ldp="global-nodes", ldp_noise_seed=5), 2, start)
+    assert metrics["epsilon_coordinate_total"] == 12.0
 
 
 def test_farewell_keeps_the_best_and_trains_no_more(home: Path) -> None:
@@ -176,7 +191,7 @@ def test_farewell_keeps_the_best_and_trains_no_more(home: Path) -> None:
     start = initial(client)
     play(client, 1, start)
     # Said to a process that never trained.
-    upload, metrics = play(opened(home), 2, {}, keep=True, finish=True)
+    upload, metrics = play(opened(home), 2, {}, best=1, finish=True)
     assert upload == {}
     assert json.loads(str(metrics["warnings"])) == []
     assert store.rounds() == [1]

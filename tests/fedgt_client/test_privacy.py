@@ -1,11 +1,12 @@
 """Local differential privacy."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedgt_client.privacy import Budget, LaplaceMechanism
+from fedgt_client.privacy import Budget, LaplaceMechanism, Ledger, Release
 
 VALUES = np.array([[-3.0, -0.5, 0.0], [0.25, 1.0, 9.0]], np.float32)
 
@@ -71,6 +72,18 @@ def test_seeded_draws_repeat_and_differ_by_draw() -> None:
 
 def test_seed_zero_is_a_seed() -> None:
     assert not LaplaceMechanism(1.0, 0.5, 0).private
+
+
+def test_ledger_goes_on_after_a_restart(tmp_path: Path) -> None:
+    release = Release(4.0, 144, private=False)
+    Ledger(tmp_path / "a" / "privacy.json").record(release)
+    spent = Ledger(tmp_path / "a" / "privacy.json").record(release)
+    assert spent == {
+        "epsilon_coordinate": 4.0,
+        "epsilon_coordinate_total": 8.0,
+        "epsilon_total": 4.0 * 144 * 2,
+        "epsilon_private": 0.0,
+    }
 
 
 def test_unseeded_draws_differ() -> None:

@@ -84,7 +84,7 @@ def test_all_goes_well(tmp_path: Path) -> None:
     # Every round once, then the farewell.
     assert [h.round_number for h in grid.nodes[1].heard] == [1, 2, 3, 4]
     assert [h.finish for h in grid.nodes[1].heard] == [False, False, False, True]
-    assert [h.keep_best for h in grid.nodes[3].heard] == [False, True, True, False]
+    assert [h.best_round for h in grid.nodes[3].heard] == [0, 1, 2, 2]
 
 
 def test_a_silent_first_node_does_not_keep_the_starting_point(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_gives_up_with_a_whole_checkpoint_and_resumes(tmp_path: Path) -> None:
         mine, theirs = again.nodes[2].heard[index - 1], straight.nodes[2].heard[index]
         for name, array in theirs.arrays.items():
             assert mine.arrays[name].tobytes() == array.tobytes()
-        assert mine.keep_best == theirs.keep_best
+        assert mine.best_round == theirs.best_round
 
 
 def test_resume_of_nothing_begins(tmp_path: Path) -> None:

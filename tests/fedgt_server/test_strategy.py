@@ -43,8 +43,8 @@ def play(
 
 
 def kept(node: Node) -> list[int]:
-    """Rounds in whose instruction the node was told to keep its last model."""
-    return [heard.round_number for heard in node.heard if heard.keep_best]
+    """Which round the node was told is the best, message by message."""
+    return [heard.best_round for heard in node.heard]
 
 
 def three(values: dict[str, dict[int, float]]) -> list[Node]:
@@ -112,7 +112,7 @@ def test_flower_s_own_interface_does_the_same() -> None:
     assert one.aggregate_evaluate(1, []) is None
 
 
-def test_best_is_told_in_the_next_round_to_those_who_took_part() -> None:
+def test_best_is_told_to_those_who_took_part() -> None:
     values = {"a": {1: 0.2, 2: 0.9, 3: 0.1}, "b": {1: 0.2, 2: 0.9, 3: 0.1}}
     strategy, grid = started(*three(values))
     play(strategy, grid, 1)
@@ -124,7 +124,7 @@ def test_best_is_told_in_the_next_round_to_those_who_took_part() -> None:
     farewells = strategy.farewells(3, strategy.members.online(grid))
     for node, message in farewells.items():
         grid.nodes[node].answer(message)
-    assert [kept(node) for node in grid.nodes.values()] == [[2, 3], [2, 3], []]
+    assert [kept(node) for node in grid.nodes.values()] == [[0, 1, 2, 2], [0, 1, 2, 2], [0, 0, 0]]
     assert [node.heard[-1].finish for node in grid.nodes.values()] == [True, True, True]
     assert [node.heard[-1].round_number for node in grid.nodes.values()] == [4, 4, 4]
     assert grid.nodes[1].heard[-1].arrays == {}
@@ -136,7 +136,7 @@ def test_best_last_round_is_told_with_the_farewell() -> None:
     play(strategy, grid, 2)
     message = strategy.farewells(2, {1: "a"})[1]
     instruction = Instruction.from_records(message.content)
-    assert (instruction.round_number, instruction.keep_best, instruction.finish) == (3, True, True)
+    assert (instruction.round_number, instruction.best_round, instruction.finish) == (3, 2, True)
 
 
 def test_an_equal_round_is_not_better() -> None:
@@ -198,9 +198,9 @@ def test_restored_it_sends_the_same(method: str) -> None:
     assert found == expected
 
 
-def _content(message: Message) -> tuple[bool, dict[str, list[float]]]:
+def _content(message: Message) -> tuple[int, dict[str, list[float]]]:
     instruction = Instruction.from_records(message.content)
-    return instruction.keep_best, {k: v.tolist() for k, v in instruction.arrays.items()}
+    return instruction.best_round, {k: v.tolist() for k, v in instruction.arrays.items()}
 
 
 def test_record_of_another_kind_is_left_out() -> None:

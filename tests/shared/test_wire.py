@@ -57,7 +57,7 @@ def test_empty_message_is_refused(kind: Any) -> None:
         (Introduction, Introduction("a", PROFILE).to_records(), "institution"),
         (Introduction, Introduction("a", PROFILE).to_records(), "profile"),
         (Instruction, Instruction(1, {}).to_records(), "round"),
-        (Instruction, Instruction(1, {}).to_records(), "keep-best"),
+        (Instruction, Instruction(1, {}).to_records(), "best-round"),
         (Update, Update("a", {}, {}).to_records(), "institution"),
         (Update, Update("a", {}, {}).to_records(), "warnings"),
     ],
@@ -115,10 +115,10 @@ def test_introduction_comes_back() -> None:
 
 
 def test_instruction_comes_back() -> None:
-    for sent in (Instruction(7, ARRAYS), Instruction(8, {}, keep_best=True, finish=True)):
+    for sent in (Instruction(7, ARRAYS), Instruction(8, {}, best_round=7, finish=True)):
         found = Instruction.from_records(delivered(sent.to_records()))
         assert found.round_number == sent.round_number
-        assert (found.keep_best, found.finish) == (sent.keep_best, sent.finish)
+        assert (found.best_round, found.finish) == (sent.best_round, sent.finish)
         assert_same(found.arrays, sent.arrays)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT, choose_device, learning_rate
-from fedgt_client.preprocess.cache import prepare
+from fedgt_client.privacy import Release
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import open_tensors, write_tensors
@@ -20,15 +20,21 @@ from tests.fedgt_client.graphs import settings, two_groups, without_links
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture(autouse=True)
+def cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FEDGT_CACHE", str(shared_cache))
+    return shared_cache
 
 
 def institution(
     cache: Path, graph: Graph | None = None, name: str = "alba", /, **changed: Scalar
 ) -> FedGT:
     config, graph = settings(**changed), graph or two_groups()
-    return FedGT(graph, prepare(graph, config, cache), config, name)
+    return FedGT(graph, config, name)
 
 
 def assert_same(found: Arrays, expected: Arrays) -> None:
@@ -88,7 +94,7 @@ def test_the_change_is_the_change(cache: Path) -> None:
         for name, array in method.initial_arrays().items()
     }
     result = method.fit(sent, 2)
-    after = method.personal_model()
+    after = method.durable()
     for name, start in sent.items():
         expected = after[f"model.{name}"] - start
         assert result.upload[name].tolist() == expected.tolist(), name
@@ -225,7 +231,7 @@ def test_noise_on_all_is_on_the_change_too(cache: Path) -> None:
             # λ counts in learning rates, the scale of an update's coordinates.
             assert np.abs(noise).mean() == pytest.approx(0.5 * step, rel=0.3), name
     coordinates = sum(array.size for array in found.upload.values())
-    assert found.metrics["epsilon_total"] == pytest.approx(4.0 * coordinates)
+    assert found.released == Release(4.0, coordinates, private=False)
 
 
 def test_shares_of_labels_are_noised_at_their_own_scale(cache: Path) -> None:
@@ -233,22 +239,13 @@ def test_shares_of_labels_are_noised_at_their_own_scale(cache: Path) -> None:
     assert found.upload[LABEL_DISTRIBUTION] == pytest.approx(np.array([0.5, 0.5]), abs=1e-3)
 
 
-def test_the_ledger(cache: Path) -> None:
-    """ε = 2 · 1 / 0.5 a coordinate; 3 sets of 3 nodes of width 16; three rounds."""
-    method = institution(cache, ldp="global-nodes", ldp_noise_seed=5)
-    metrics = federated(method, 3)[-1].metrics
-    assert metrics["epsilon_coordinate"] == 4.0
-    assert metrics["epsilon_coordinate_total"] == 12.0
-    assert metrics["epsilon_total"] == 4.0 * 144 * 3
-    assert metrics["epsilon_private"] == 0.0
+def test_what_is_released(cache: Path) -> None:
+    """ε = 2 · 1 / 0.5 a coordinate; 3 sets of 3 nodes of width 16."""
+    seeded = institution(cache, ldp="global-nodes", ldp_noise_seed=5)
+    assert federated(seeded, 1)[0].released == Release(4.0, 144, private=False)
     private = institution(cache, ldp="global-nodes")
-    metrics = private.fit(private.initial_arrays(), 1).metrics
-    assert metrics["epsilon_private"] == 1.0
-    # The ledger goes on after a restart.
-    resumed = institution(cache, ldp="global-nodes", ldp_noise_seed=5)
-    resumed.restore(method.durable())
-    metrics = resumed.fit(resumed.initial_arrays(), 4).metrics
-    assert metrics["epsilon_coordinate_total"] == 16.0
+    assert federated(private, 1)[0].released == Release(4.0, 144, private=True)
+    assert federated(institution(cache, ldp="off"), 1)[0].released is None
 
 
 def test_seeded_noise_differs_between_institutions_and_rounds(cache: Path) -> None:
@@ -294,13 +291,6 @@ def test_restored_before_it_ever_learned(cache: Path) -> None:
     resumed.restore(method.durable())
     expected, found = (m.fit(m.initial_arrays(), 2) for m in (method, resumed))
     assert_same(found.upload, expected.upload)
-
-
-def test_personal_model_has_no_optimiser(cache: Path) -> None:
-    method = institution(cache)
-    method.fit(method.initial_arrays(), 1)
-    personal = method.personal_model()
-    assert {name.split(".")[0] for name in personal} == {"model", "global_nodes"}
 
 
 # --- odd institutions -----------------------------------------------------------------------------
@@ -388,7 +378,7 @@ def test_the_paper_s_preset(cache: Path) -> None:
         preset="paper",
     )
     graph = two_groups()
-    method = FedGT(graph, prepare(graph, config, cache), config, "alba")
+    method = FedGT(graph, config, "alba")
     assert not any("local_scale" in name for name in method.initial_arrays())
     start = method.initial_arrays()
     first = method.fit(start, 1)
@@ -396,7 +386,8 @@ def test_the_paper_s_preset(cache: Path) -> None:
     assert nodes.shape == (1, 10, 16)
     assert np.abs(nodes).max() < 0.05  # δ = 0.002, λ = 0.001
     second = method.fit(start | {GLOBAL_NODES: nodes}, 2)
-    assert second.metrics["epsilon_coordinate"] == pytest.approx(4.0)
+    assert second.released is not None
+    assert second.released.epsilon == pytest.approx(4.0)
     assert second.metrics["train_loss"] > 0
 
 

@@ -3,17 +3,22 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fedgt_client.methods import METHODS
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.local import Local
-from fedgt_client.preprocess.cache import prepare
 from tests.fedgt_client.graphs import settings, two_groups
 
 
-def test_uploads_nothing_and_takes_nothing(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path))
+
+
+def test_uploads_nothing_and_takes_nothing() -> None:
     config, graph = settings(method="local", ldp="all"), two_groups()
-    method = Local(graph, prepare(graph, config, tmp_path), config, "alba")
+    method = Local(graph, config, "alba")
     foreign = {name: np.full_like(a, 7.0) for name, a in method.initial_arrays().items()}
     for number in (1, 2, 3):
         result = method.fit(foreign, number)
@@ -23,11 +28,10 @@ def test_uploads_nothing_and_takes_nothing(tmp_path: Path) -> None:
     assert np.abs(method.initial_arrays()["head.weight"]).max() < 1.0
 
 
-def test_is_fedgt_left_alone(tmp_path: Path) -> None:
+def test_is_fedgt_left_alone() -> None:
     """Its first round is that of FedGT; then each goes on from where it ended itself."""
     config, graph = settings(), two_groups()
-    prepared = prepare(graph, config, tmp_path)
-    local, fedgt = Local(graph, prepared, config, "a"), FedGT(graph, prepared, config, "a")
+    local, fedgt = Local(graph, config, "a"), FedGT(graph, config, "a")
     for number in (1, 2):
         expected = fedgt.fit(fedgt.initial_arrays(), number)
         assert local.fit({}, number).metrics == expected.metrics
