@@ -68,6 +68,8 @@ def make(
     _say(f"{len(made.written)} files written; server certificate until {made.certificate_ends}")
     for note in made.notes:
         _note(note)
+    if any(path.suffix == ".key" for path in made.written):
+        _note(f"send each folder to its machine by a safe way; {out / 'private'} stays here")
 
 
 @app.command()

@@ -56,7 +56,9 @@ class Machine:
                 start_new_session=True,
             )
 
-    def call(self, *command: str, patience: float = _PATIENCE) -> "subprocess.CompletedProcess[str]":
+    def call(
+        self, *command: str, patience: float = _PATIENCE
+    ) -> "subprocess.CompletedProcess[str]":
         """Run a script of the kit, or ``fedgt``, to its end."""
         script = self.folder / command[0]
         return subprocess.run(

@@ -7,6 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from deploy.doctor.check import State
+from deploy.doctor.kit import InstitutionKit
+from deploy.doctor.network import check_admission
 from deploy.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
 from deploy.provision.layout import revoke
@@ -37,7 +40,10 @@ class Scene:
         self.kits, self._place, self._mark = place / "kits", place, mark
         # One of them makes its key itself.
         make_node_key(place / "made-there", "bank-c")
-        sections = [f'[[institutions]]\nname = "{n}"\nport = {p}\n' for n, p in zip(NAMES, ports)]
+        sections = [
+            f'[[institutions]]\nname = "{name}"\nport = {port}\n'
+            for name, port in zip(NAMES, ports, strict=True)
+        ]
         (place / "federation.toml").write_text(
             f'name = "banks"\n[coordinator]\naddress = "localhost:{self.fleet}"\n'
             f'listen = "127.0.0.1:{self.fleet}"\ncontrol-port = {self.control}\n'
@@ -73,22 +79,24 @@ def listening(process: psutil.Process) -> set[tuple[str, int]]:
     }
 
 
+def admission(bank: Machine) -> State:
+    return check_admission(InstitutionKit.open(bank.folder)).state
+
+
 @pytest.mark.slow
 def test_a_federation_of_kits(tmp_path: Path) -> None:
     with marked_processes() as mark:
         scene = Scene(tmp_path, mark)
         coordinator, banks = scene.coordinator, scene.banks
-        assert banks["bank-a"].doctor()["port"]["state"] == "failed"
         superlink = coordinator.start("start-superlink.sh")
         wait_for(scene.fleet, superlink)
         wait_for(scene.control, superlink)
+        # Nothing listens to the outside but what federation.toml says.
         ours = {scene.fleet, scene.control}
         addresses = {one for one in listening(psutil.Process(superlink.pid)) if one[1] in ours}
         assert addresses == {("127.0.0.1", port) for port in ours}
 
-        unknown = banks["bank-a"].doctor()["admission"]
-        assert unknown["state"] == "failed"
-        assert "does not know this key" in unknown["finding"]
+        assert admission(banks["bank-a"]) is State.failed
         for how in ("added", "kept"):
             registered = coordinator.call("register.sh", "--json")
             assert registered.returncode == 0, registered.stderr
@@ -97,14 +105,14 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         supernodes = {name: bank.start("start-supernode.sh") for name, bank in banks.items()}
         refused = scene.stranger.start("start-supernode.sh")
         (coordinator.folder / "small.toml").write_text(_SETTINGS)
-        run = coordinator.call("run.sh", "small.toml", patience=150)
+        run = coordinator.call("run.sh", "small.toml", patience=200)
         assert run.returncode == 0, run.stdout + run.stderr
         result = json.loads((coordinator.folder / "runs" / "small" / "result.json").read_text())
         assert sorted(result["per_client"]) == sorted(NAMES)
         assert result["rounds"] == 2
 
-        assert refused.wait(10) == 305 % 256
-        assert "No SuperNode found" in scene.stranger.log.read_text() or True
+        assert refused.wait(10) != 0
+        assert "Exit Code: 305" in scene.stranger.log.read_text()
         for name, bank in banks.items():
             assert supernodes[name].poll() is None
             assert (bank.folder / "state" / "banks" / "small" / name).is_dir()
@@ -115,6 +123,6 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         shutil.copytree(scene.kits / "coordinator", coordinator.folder, dirs_exist_ok=True)
         gone = json.loads(coordinator.call("register.sh", "--json").stdout)
         assert list(gone["removed"]) == ["bank-b"]
-        assert banks["bank-b"].doctor()["admission"]["state"] == "failed"
-        assert banks["bank-a"].doctor()["admission"]["state"] == "ok"
+        assert admission(banks["bank-b"]) is State.failed
+        assert admission(banks["bank-a"]) is State.ok
     assert not mark.processes()
