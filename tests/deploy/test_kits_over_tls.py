@@ -125,4 +125,7 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         assert list(gone["removed"]) == ["bank-b"]
         assert admission(banks["bank-b"]) is State.failed
         assert admission(banks["bank-a"]) is State.ok
+        # A connection that is open does not outlive its key; Flower calls that a graceful end.
+        assert supernodes["bank-b"].wait(60) == 0
+        assert supernodes["bank-a"].poll() is None
     assert not mark.processes()
