@@ -6,7 +6,6 @@ user's Flower settings is read or written, and nothing is left running.
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,12 +20,12 @@ from typing import IO, Any
 
 from deploy.processes import marked_processes
 from deploy.run import read_result
+from deploy.staging import stage_app
 from fedgt_server.round import Observer
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.places import cache_dir, state_dir
 
-_PACKAGES = ("fedgt_client", "fedgt_server", "shared")
 _START = 90.0  # seconds for the SuperLink to listen
 _POLL = 0.3  # seconds
 
@@ -63,22 +62,6 @@ def run_simulation(
     if not (out / "result.json").exists():
         raise FedGTError(f"Flower's simulation ended without a result: see {out / 'flower.log'}")
     return read_result(out)
-
-
-def stage_app(folder: Path) -> Path:
-    """Make the Flower app in ``folder``, whose name Flower must accept.
-
-    From the installed packages, not the checkout: that may have any name, or not be there.
-    """
-    here = Path(__file__).parent
-    for package in _PACKAGES:
-        shutil.copytree(
-            here.parent / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    beside = here / "app" if (here / "app").is_dir() else here.parent  # wheel, or checkout
-    for name in ("pyproject.toml", "LICENSE"):
-        shutil.copy(beside / name, folder / name)
-    return folder
 
 
 class _Simulation:

@@ -87,15 +87,18 @@ def _umask() -> int:
 
 
 @contextmanager
-def atomic_file(target: Path) -> Iterator[Path]:
-    """Yield a path to write to; it replaces ``target`` when the block ends without an error."""
+def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
+    """Yield a path to write to; it replaces ``target`` when the block ends without an error.
+
+    It then has the permissions ``mode``, less the umask.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
     staging = Path(name)
     try:
         yield staging
-        staging.chmod(0o666 & ~_umask())
+        staging.chmod(mode & ~_umask())
         staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)

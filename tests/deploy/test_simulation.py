@@ -17,7 +17,8 @@ from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import get_fab_metadata
 
 from deploy.run import run_in_process
-from deploy.simulation import run_simulation, stage_app
+from deploy.simulation import run_simulation
+from deploy.staging import stage_app
 from shared.errors import FedGTError
 from shared.version import VERSION
 from tests.deploy.runs import CLIENTS, checkpoint, small

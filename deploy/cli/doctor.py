@@ -1,0 +1,35 @@
+"""``fedgt doctor``: is this institution ready?"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from deploy.cli.output import Json, console, print_json
+
+_COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}
+
+
+def doctor(
+    kit: Annotated[Path, typer.Argument(help="The institution's kit.")] = Path(),
+    json: Json = False,
+) -> None:
+    """Check an institution's kit: data, key, certificates, coordinator, disk, device.
+
+    One line for each, with the remedy; the exit code is 1 if any is red.
+    """
+    from deploy.doctor.report import examine
+
+    checks = examine(kit)
+    healthy = all(check.state != "failed" for check in checks)
+    if json:
+        print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})
+    else:
+        for check in checks:
+            state = f"[{_COLOURS[check.state]}]{check.state:<8}[/]"
+            remedy = f" → {escape(check.remedy)}" if check.remedy else ""
+            line = f"{state} {check.name:<10} {escape(check.finding)}{remedy}"
+            console.print(line, highlight=False, soft_wrap=True)
+    raise typer.Exit(0 if healthy else 1)

@@ -1,0 +1,145 @@
+"""``fedgt provision``: start-up kits for the coordinator and every institution."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from deploy.cli.output import Json, console, notes, print_json, print_table
+
+_DEFAULT = "make"
+
+
+class _MakeUnlessNamed(TyperGroup):
+    """``provision FILE`` is ``provision make FILE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] != "--help" and args[0] not in self.commands:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_MakeUnlessNamed,
+    help="Keys, certificates and scripts for every machine: 'fedgt provision federation.toml'.",
+    no_args_is_help=True,
+)
+
+Out = Annotated[Path, typer.Option(help="The folder of all kits.")]
+
+
+@app.command(_DEFAULT)
+def make(
+    federation: Annotated[Path, typer.Argument(help="Names coordinator and institutions (TOML).")],
+    out: Out = Path("kits"),
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Make a new server certificate, with the same key.")
+    ] = False,
+    readmit: Annotated[
+        list[str] | None, typer.Option(help="Let this revoked institution in, with a new key.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make kits, or add to them what the file newly names; existing keys stay untouched.
+
+    kits/coordinator and one folder for each institution go to their machines.
+    kits/private holds the key of the certificate authority: it stays here, safe.
+    """
+    from deploy.provision.kits import provision
+
+    made = provision(federation, out, renew=renew, readmit=tuple(readmit or ()))
+    if json:
+        print_json(
+            {
+                "out": str(out),
+                "institutions": [
+                    asdict(kit) | {"folder": str(kit.folder)} for kit in made.institutions
+                ],
+                "written": [str(path) for path in made.written],
+                "certificate_ends": made.certificate_ends,
+                "notes": made.notes,
+            }
+        )
+        return
+    rows = [[kit.name, kit.key, kit.fingerprint or "–"] for kit in made.institutions]
+    print_table(f"Kits in {out}", ["institution", "key", "fingerprint"], rows)
+    _say(f"{len(made.written)} files written; server certificate until {made.certificate_ends}")
+    for note in made.notes:
+        _note(note)
+    if any(path.suffix == ".key" for path in made.written):
+        _note(f"send each folder to its machine by a safe way; {out / 'private'} stays here")
+
+
+@app.command()
+def revoke(
+    institution: Annotated[str, typer.Argument(help="Its name.")],
+    out: Out = Path("kits"),
+    json: Json = False,
+) -> None:
+    """Take an institution out: its key is refused once the coordinator runs register.sh."""
+    from deploy.provision.layout import revoke as take_out
+
+    mark, aside = take_out(institution, out)
+    if json:
+        folder = None if aside is None else str(aside)
+        print_json({"institution": institution, "fingerprint": mark, "kit": folder})
+        return
+    _say(f"{institution} is revoked ({mark})")
+    if aside:
+        _note(f"its kit was put aside, in {aside}")
+    _note("copy the coordinator's kit over, and run ./register.sh there: until then it gets in")
+
+
+@app.command()
+def key(
+    folder: Annotated[Path, typer.Argument(help="The institution's kit, or any folder.")] = Path(),
+    name: Annotated[str, typer.Option(help="A comment in the public half.")] = "",
+    json: Json = False,
+) -> None:
+    """Make an institution's key pair where it is used: node.key stays, node.pub is sent."""
+    from deploy.provision.node_key import make_node_key
+
+    mark, is_new = make_node_key(folder, name or folder.resolve().name)
+    if json:
+        public = str(folder / "node.pub")
+        print_json({"fingerprint": mark, "new": is_new, "public_key": public})
+        return
+    _say(f"{folder / 'node.key'} is {'new' if is_new else 'kept as it was'}")
+    _say(f"send {folder / 'node.pub'} to the coordinator, and compare {mark}")
+
+
+@app.command()
+def register(
+    kit: Annotated[Path, typer.Argument(help="The coordinator's kit.")] = Path(),
+    json: Json = False,
+) -> None:
+    """Register the kit's keys at the running SuperLink, and take the revoked ones out."""
+    from deploy.provision.registry import register as align
+
+    done = asdict(align(kit))
+    if json:
+        print_json(done)
+        return
+    words = {"added": "registered", "kept": "known", "removed": "taken out"}
+    rows = [[name, words[how], mark] for how, marks in done.items() for name, mark in marks.items()]
+    print_table("Keys at the SuperLink", ["institution", "", "fingerprint"], rows)
+
+
+@app.command("app")
+def app_command(
+    folder: Annotated[Path, typer.Argument(help="A folder to make, such as /tmp/x/fedgt.")],
+) -> None:
+    """Write the Flower app that 'flwr run' takes, from the installed FedGT."""
+    from deploy.staging import stage_app
+
+    stage_app(folder)
+
+
+def _say(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _note(text: str) -> None:
+    notes.print(text, markup=False, highlight=False, soft_wrap=True)

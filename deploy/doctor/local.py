@@ -1,0 +1,149 @@
+"""What can be seen without the network: programs, key, data, room, device."""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from deploy.doctor.check import Check, failed, ok, warning
+from deploy.doctor.kit import InstitutionKit
+from deploy.provision.pki import WARN_DAYS, days_left, fingerprint, load_certificate, load_node_key
+from deploy.provision.writing import PRIVATE_FILE
+from shared.data.schema import Schema
+from shared.errors import FedGTError
+from shared.graph import Graph
+
+_GIB = 1 << 30
+# Prepared graphs and the states of three rounds take a small multiple of the graph.
+_MULTIPLE = 3
+
+_PROGRAMS = ("flower-supernode", "flower-superexec", "flwr-clientapp")
+
+
+def check_programs() -> Check:
+    """Whether the start script will find Flower."""
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if missing:
+        return failed(
+            "programs",
+            f"not on the PATH: {', '.join(missing)}",
+            "activate the environment that fedgt is installed in",
+        )
+    from flwr.supercore.version import package_version
+
+    return ok("programs", f"flwr {package_version}")
+
+
+def check_identity(kit: InstitutionKit) -> Check:
+    """Whether the institution calls itself what it is registered as."""
+    said = kit.node_config.get("institution")
+    if said != kit.institution:
+        return failed(
+            "name",
+            f"node.toml says institution = {said!r}, the kit is for {kit.institution!r}",
+            f'write institution = "{kit.institution}" into node.toml',
+        )
+    return ok("name", kit.institution)
+
+
+def check_key(kit: InstitutionKit) -> Check:
+    """The private key: there, readable by its owner alone, in Flower's format."""
+    source = kit.folder / "node.key"
+    try:
+        mode = stat.S_IMODE(source.stat().st_mode)
+    except FileNotFoundError:
+        return failed(
+            "key",
+            "node.key is missing",
+            "put it into the kit, or make one with 'fedgt provision key' and send node.pub",
+        )
+    if mode & ~PRIVATE_FILE:
+        return failed("key", f"others may read node.key (mode {mode:04o})", f"chmod 600 {source}")
+    try:
+        return ok("key", fingerprint(load_node_key(source).public_key()))
+    except FedGTError as error:
+        return failed("key", str(error), "take the right file, or make a new key")
+
+
+def check_authority(kit: InstitutionKit) -> Check:
+    """The certificate that the coordinator's is checked against."""
+    try:
+        left = days_left(certificate := load_certificate(kit.folder / "ca.crt"))
+    except FileNotFoundError:
+        return failed("ca.crt", "it is missing", "copy it anew from your kit")
+    except FedGTError as error:
+        return failed("ca.crt", str(error), "copy it anew from your kit")
+    end = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
+    if left < 0:
+        return failed("ca.crt", f"it ended on {end}", "ask the coordinator for the new one")
+    if left < WARN_DAYS:
+        return warning("ca.crt", f"it ends on {end}", "ask the coordinator for the new one")
+    return ok("ca.crt", f"until {end}")
+
+
+def check_data(kit: InstitutionKit) -> Check:
+    """The data folder: opens, can train, and is what the federation agreed on."""
+    folder = kit.place("data-dir")
+    if folder is None:
+        return failed("data", "node.toml names no data-dir", 'write data-dir = "…" into it')
+    try:
+        graph = Graph.open(folder)
+        schema_file = kit.folder / "schema.json"
+        schema = Schema.load(schema_file) if schema_file.exists() else None
+    except (FedGTError, OSError) as error:
+        return failed("data", str(error), "name the right folder in node.toml (data-dir)")
+    if schema and (problem := _difference(graph, schema)):
+        return failed("data", problem, "import it again with --schema schema.json of this kit")
+    if not graph.train.any():
+        return failed(
+            "data", "no node is in the training split", "import it with labels to train on"
+        )
+    agreed = "as schema.json says" if schema else "no schema.json to compare with"
+    return ok("data", f"{graph.num_nodes:,} nodes, {graph.num_edges:,} links, {agreed}")
+
+
+def _difference(graph: Graph, schema: Schema) -> str | None:
+    for what, ours, agreed in (
+        ("feature", graph.feature_names, schema.feature_names),
+        ("class", graph.class_names, schema.labels),
+    ):
+        if ours != agreed:
+            pairs = zip((*ours, "nothing"), (*agreed, "nothing"), strict=False)
+            place, (here, there) = next(
+                (index, pair) for index, pair in enumerate(pairs) if pair[0] != pair[1]
+            )
+            return f"{what} {place} is {here!r} in the data and {there!r} in schema.json"
+    return None
+
+
+def check_room(kit: InstitutionKit) -> Check:
+    """The state folder: writable, with room."""
+    folder = kit.place("state-dir") or kit.folder / "state"
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return failed(
+            "disk", f"{existing} cannot be written", "name another state-dir in node.toml"
+        )
+    needed = _GIB + _MULTIPLE * _size(kit.place("data-dir"))
+    free = shutil.disk_usage(existing).free
+    finding = f"{free / _GIB:.1f} GiB free for {folder}"
+    if free < needed:
+        return failed("disk", finding, f"make room: {needed / _GIB:.1f} GiB are needed")
+    return ok("disk", finding)
+
+
+def _size(folder: Path | None) -> int:
+    if folder is None or not folder.is_dir():
+        return 0
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def check_device() -> Check:
+    """What will train."""
+    try:
+        import torch
+    except ImportError as error:
+        return failed("device", f"torch cannot be imported ({error})", "install fedgt again")
+    if torch.cuda.is_available():
+        return ok("device", f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
+    return ok("device", f"CPU, {os.cpu_count()} cores, torch {torch.__version__}")

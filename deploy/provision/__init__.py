@@ -1,0 +1,1 @@
+"""Start-up kits: keys, certificates, scripts and instructions for every machine of a federation."""

@@ -1,0 +1,76 @@
+"""The SuperLink's list of keys, brought in line with the coordinator's kit.
+
+By Flower's control API, as ``flwr supernode register`` and ``unregister`` use it. Those commands
+do not tell which node has which key, and so cannot be run twice or undone by name.
+"""
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+from deploy.provision.layout import Ring
+from deploy.provision.pki import fingerprint
+from shared.errors import FedGTError
+
+_UNREGISTERED = "unregistered"
+
+
+@dataclass
+class Registered:
+    """What the SuperLink knows now: fingerprints by institution."""
+
+    added: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
+
+
+def register(kit: Path) -> Registered:
+    """Register the kit's keys at its SuperLink, and take the revoked ones out."""
+    address, client = _client(kit)
+    try:
+        return _align(Ring(kit), client)
+    except (httpx.ConnectError, httpx.TimeoutException) as error:
+        raise FedGTError(
+            f"no SuperLink answers at {address} ({error}): run ./start-superlink.sh first"
+        ) from None
+    except httpx.HTTPStatusError as error:
+        reason = " ".join(error.response.text.split()) or error.response.reason_phrase
+        raise FedGTError(f"the SuperLink at {address} refuses: {reason}") from None
+    finally:
+        client.close()
+
+
+def _client(kit: Path) -> tuple[str, ControlHttpClient]:
+    try:
+        address = str(tomllib.loads((kit / "control.toml").read_text())["control"])
+        root = (kit / "ca.crt").read_bytes()
+    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
+        raise FedGTError(f"{kit} is no coordinator's kit: name its folder") from None
+    version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
+    return address, ControlHttpClient.from_server_address(address, False, root, [version])
+
+
+def _align(ring: Ring, client: ControlHttpClient) -> Registered:
+    nodes = client.ListNodes(ListNodesRequest()).nodes_info
+    known = {node.public_key: node for node in nodes if node.status != _UNREGISTERED}
+    result = Registered()
+    # First out, then in: an institution that came back has one node of its name, not two.
+    for mark, key in ring.revoked().items():
+        if node := known.get(public_key_to_bytes(key)):
+            client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
+            result.removed[node.name] = mark
+    for name in sorted(ring.names()):
+        public = ring.required(name)
+        key_bytes = public_key_to_bytes(public)
+        if key_bytes in known:
+            result.kept[name] = fingerprint(public)
+        else:
+            client.RegisterNode(RegisterNodeRequest(public_key=key_bytes, name=name))
+            result.added[name] = fingerprint(public)
+    return result

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Starts the coordinator of the federation %{federation}. Ctrl-C ends it; its state stays in state.db.
+set -eu
+umask 077
+CDPATH= cd -- "$(dirname -- "$0")"
+. ./environment.sh
+need flower-superlink
+
+# Institutions reach the Fleet API alone. Whoever reaches the control API can run code at every
+# institution: it stays on loopback.
+exec flower-superlink \
+    --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key \
+    --host 127.0.0.1 --port %{control_port} \
+    --fleet-api-address %{listen} \
+    --enable-supernode-auth --database state.db \
+    --disable-runtime-dependency-installation "$@"

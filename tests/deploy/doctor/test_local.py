@@ -1,0 +1,137 @@
+"""What the doctor sees without the network: each fault is red, with the remedy."""
+
+import shutil
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from deploy.doctor import local
+from deploy.doctor.check import Check, State
+from deploy.doctor.kit import InstitutionKit
+from deploy.provision import pki
+from deploy.provision.kits import provision
+from shared.data.schema import NumericColumn, Schema
+from shared.errors import FedGTError
+from tests.deploy.kits import write_banks
+from tests.fedgt_client.graphs import two_groups
+
+GRAPH = two_groups()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The kit of an institution that lacks nothing."""
+    source = write_banks(tmp_path)
+    source.write_text('schema = "schema.json"\n' + source.read_text())
+    columns = tuple(NumericColumn(name=name) for name in GRAPH.feature_names)
+    Schema(columns=columns, labels=GRAPH.class_names).save(tmp_path / "schema.json")
+    provision(source, tmp_path / "kits")
+    GRAPH.save(tmp_path / "kits" / "bank-a" / "data")
+    return tmp_path / "kits" / "bank-a"
+
+
+CHECKS: list[Callable[[InstitutionKit], Check]] = [
+    local.check_identity,
+    local.check_key,
+    local.check_authority,
+    local.check_data,
+    local.check_room,
+]
+
+
+def findings(folder: Path) -> dict[str, Check]:
+    kit = InstitutionKit.open(folder)
+    return {check.name: check for check in (ask(kit) for ask in CHECKS)}
+
+
+def other_features(folder: Path) -> None:
+    renamed = replace(GRAPH, feature_names=("g0", *GRAPH.feature_names[1:]))
+    renamed.save(folder / "data", force=True)
+
+
+def fewer_classes(folder: Path) -> None:
+    one = replace(GRAPH, class_names=("even",), labels=np.zeros_like(GRAPH.labels))
+    one.save(folder / "data", force=True)
+
+
+def untrainable(folder: Path) -> None:
+    replace(GRAPH, train=np.zeros_like(GRAPH.train)).save(folder / "data", force=True)
+
+
+def old_authority(folder: Path) -> None:
+    key = pki.new_key()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pki, "CA_DAYS", 0)
+        (folder / "ca.crt").write_bytes(pki.new_authority(key, "x").public_bytes(Encoding.PEM))
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text((folder / name).read_text().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "finding", "remedy"),
+    [
+        (edit("node.toml", '"bank-a"', '"bank-b"'), "name", "says institution", "bank-a"),
+        (lambda kit: shutil.rmtree(kit / "data"), "data", "holds no graph", "data-dir"),
+        (edit("node.toml", "data-dir", "data_dir"), "data", "names no data-dir", "data-dir"),
+        (other_features, "data", "feature 0 is 'g0' in the data and 'f0'", "--schema"),
+        (fewer_classes, "data", "class 1 is 'nothing' in the data and 'odd'", "--schema"),
+        (untrainable, "data", "no node is in the training split", "labels"),
+        (lambda kit: (kit / "schema.json").write_text("{"), "data", "not valid JSON", ""),
+        (lambda kit: (kit / "node.key").unlink(), "key", "is missing", "provision key"),
+        (lambda kit: (kit / "node.key").chmod(0o640), "key", "mode 0640", "chmod 600"),
+        (lambda kit: (kit / "node.key").write_text("x"), "key", "no unencrypted", ""),
+        (lambda kit: (kit / "ca.crt").unlink(), "ca.crt", "missing", "copy it"),
+        (lambda kit: (kit / "ca.crt").write_text("x"), "ca.crt", "no certificate", "copy it"),
+        (old_authority, "ca.crt", "ended on", "ask the coordinator"),
+        (lambda kit: (kit / "state").write_text(""), "disk", "cannot be written", "state-dir"),
+    ],
+)
+def test_faults(
+    folder: Path, spoil: Callable[[Path], object], name: str, finding: str, remedy: str
+) -> None:
+    spoil(folder)
+    found = findings(folder)
+    assert found[name].state is State.failed
+    assert finding in found[name].finding
+    assert remedy in found[name].remedy
+    assert {check.state for key, check in found.items() if key != name} == {State.ok}
+
+
+@pytest.mark.parametrize("name", ["kit.toml", "node.toml"])
+def test_no_kit(folder: Path, name: str) -> None:
+    (folder / name).write_text("=")
+    with pytest.raises(FedGTError, match="is not valid TOML"):
+        InstitutionKit.open(folder)
+    (folder / name).unlink()
+    with pytest.raises(FedGTError, match="is missing: name an institution's kit"):
+        InstitutionKit.open(folder)
+
+
+def test_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(1000))
+    room = findings(folder)["disk"]
+    assert (room.state, "make room" in room.remedy) == (State.failed, True)
+
+
+def test_programs_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert local.check_programs().state is State.failed
+
+
+def test_all_is_well(folder: Path) -> None:
+    assert {check.state for check in findings(folder).values()} == {State.ok}
+    (folder / "schema.json").unlink()
+    assert "no schema.json" in findings(folder)["data"].finding
+
+
+def test_a_warning_before_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "days_left", lambda _: 10.0)
+    assert findings(folder)["ca.crt"].state is State.warning

@@ -1,0 +1,250 @@
+"""What the coordinator answers the doctor: Flower's own Fleet API, in this process."""
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from flwr.client.grpc_rere_client import node_auth_client_interceptor
+from flwr.common.constant import NOOP_FLWR_AID
+from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import (
+    NodeAuthServerInterceptor,
+)
+from flwr.server.superlink.linkstate import LinkState, LinkStateFactory
+from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
+from flwr.supercore.date import now
+from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.superlink.cli.flower_superlink import _run_fleet_api_grpc_rere
+from flwr.superlink.federation import NoOpFederationManager
+
+from deploy.doctor.check import Check, State
+from deploy.doctor.kit import InstitutionKit
+from deploy.doctor.network import check_network
+from deploy.provision import pki
+from deploy.provision.kits import provision
+from tests.deploy.kits import fedgt, write_banks
+from tests.deploy.machines import free_ports
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def kits(tmp_path: Path, port: int) -> Path:
+    provision(write_banks(tmp_path, port=port), tmp_path / "kits")
+    return tmp_path / "kits"
+
+
+@contextmanager
+def fleet(kits: Path, port: int) -> Iterator[LinkState]:
+    """A Fleet API with the kit's certificates; its list of nodes."""
+    factory = LinkStateFactory(
+        FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory()
+    )
+    names = ("ca.crt", "server.crt", "server.key")
+    ca, certificate, key = ((kits / "coordinator" / name).read_bytes() for name in names)
+    server = _run_fleet_api_grpc_rere(
+        f"127.0.0.1:{port}",
+        factory,
+        ObjectStoreFactory(),
+        True,
+        (ca, certificate, key),
+        [NodeAuthServerInterceptor(factory)],
+    )
+    try:
+        yield factory.state()
+    finally:
+        server.stop(None).wait()
+
+
+@contextmanager
+def other_server(port: int) -> Iterator[None]:
+    """Something that accepts connections and speaks no TLS."""
+    listener = socket.create_server(("127.0.0.1", port))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            connection.sendall(b"220 mail ready\r\n")
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield
+    finally:
+        listener.close()
+
+
+def add(state: LinkState, kits: Path, name: str) -> int:
+    key = public_key_to_bytes(pki.load_public_key(kits / "coordinator" / "keys" / f"{name}.pub"))
+    return state.create_node(NOOP_FLWR_AID, "x", key, 30, name=name)
+
+
+def ask(kits: Path, name: str = "bank-a") -> dict[str, Check]:
+    kit = InstitutionKit.open(kits / name)
+    return {check.name: check for check in check_network(kit)}
+
+
+def states(found: dict[str, Check]) -> list[str]:
+    return [check.state for check in found.values()]
+
+
+def test_nobody_listens(kits: Path) -> None:
+    found = ask(kits)
+    assert states(found) == ["failed", "skipped", "skipped"]
+    assert "start-superlink.sh" in found["port"].remedy
+
+
+def test_an_unknown_host(kits: Path) -> None:
+    source = kits / "bank-a" / "kit.toml"
+    source.write_text(source.read_text().replace("127.0.0.1", "no-such-host.invalid"))
+    found = ask(kits)
+    assert states(found) == ["failed", "skipped", "skipped"]
+    assert "not known here" in found["port"].finding
+
+
+def test_no_tls(kits: Path, port: int) -> None:
+    with other_server(port):
+        found = ask(kits)
+    assert states(found) == ["ok", "failed", "skipped"]
+    assert "no TLS" in found["tls"].finding
+
+
+def test_another_authority(tmp_path: Path, kits: Path, port: int) -> None:
+    provision(tmp_path / "federation.toml", tmp_path / "others")
+    with fleet(tmp_path / "others", port):
+        found = ask(kits)
+    assert states(found) == ["ok", "failed", "skipped"]
+    assert "another federation" in found["tls"].remedy
+
+
+def test_an_address_that_the_certificate_lacks(kits: Path, port: int) -> None:
+    source = kits / "bank-a" / "kit.toml"
+    source.write_text(source.read_text().replace("127.0.0.1", "127.0.0.2"))
+    with socket.create_server(("127.0.0.2", port)) as listener:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        place = kits / "coordinator"
+        context.load_cert_chain(place / "server.crt", place / "server.key")
+
+        def serve() -> None:
+            listener.accept()[0].close()  # the look at the port
+            with pytest.raises(ssl.SSLError):
+                context.wrap_socket(listener.accept()[0], server_side=True)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        found = ask(kits)
+        thread.join()
+    assert states(found) == ["ok", "failed", "skipped"]
+    assert "coordinator.also" in found["tls"].remedy
+
+
+def test_a_certificate_that_ends_soon(tmp_path: Path, port: int) -> None:
+    source = write_banks(tmp_path, port=port)
+    source.write_text("certificate-days = 10\n" + source.read_text())
+    provision(source, tmp_path / "soon")
+    with fleet(tmp_path / "soon", port) as state:
+        add(state, tmp_path / "soon", "bank-a")
+        found = ask(tmp_path / "soon")
+    assert states(found) == ["ok", "warning", "ok"]
+    assert "--renew" in found["tls"].remedy
+
+
+@pytest.mark.parametrize(
+    ("days", "backdated", "finding", "remedy"),
+    [(-1, 3, "expired", "--renew"), (10, -1, "not yet valid", "clock")],
+)
+def test_certificates_of_another_time(
+    kits: Path,
+    port: int,
+    monkeypatch: pytest.MonkeyPatch,
+    days: int,
+    backdated: int,
+    finding: str,
+    remedy: str,
+) -> None:
+    monkeypatch.setattr(pki, "_BACKDATED", timedelta(days=backdated))
+    place = kits / "coordinator"
+    ca = (pki.load_tls_key(kits / "private" / "ca.key"), pki.load_certificate(place / "ca.crt"))
+    key = pki.load_tls_key(place / "server.key").public_key()
+    made = pki.new_server_certificate(key, ("127.0.0.1",), ca, days)
+    (place / "server.crt").write_bytes(made.public_bytes(Encoding.PEM))
+    with fleet(kits, port):
+        found = ask(kits)
+    assert states(found) == ["ok", "failed", "skipped"]
+    assert finding in found["tls"].finding
+    assert remedy in found["tls"].remedy
+
+
+def test_a_key_that_is_not_registered(kits: Path, port: int) -> None:
+    with fleet(kits, port) as state:
+        add(state, kits, "bank-b")
+        found = ask(kits)
+    assert states(found) == ["ok", "ok", "failed"]
+    assert "node.pub" in found["admission"].remedy
+
+
+def test_a_key_that_was_taken_out(kits: Path, port: int) -> None:
+    with fleet(kits, port) as state:
+        node = add(state, kits, "bank-a")
+        state.activate_node(node, 30)
+        state.delete_node(NOOP_FLWR_AID, node)
+        assert ask(kits)["admission"].state is State.failed
+
+
+@pytest.mark.parametrize("seconds", [60, -600])
+def test_a_wrong_clock(
+    kits: Path, port: int, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    monkeypatch.setattr(
+        node_auth_client_interceptor, "now", lambda: now() + timedelta(seconds=seconds)
+    )
+    with fleet(kits, port) as state:
+        add(state, kits, "bank-a")
+        found = ask(kits)["admission"]
+    assert (found.state, found.remedy) == (State.failed, "set this machine's clock (NTP)")
+
+
+def test_no_key_to_ask_with(kits: Path, port: int) -> None:
+    (kits / "bank-a" / "node.key").unlink()
+    with fleet(kits, port):
+        assert ask(kits)["admission"].state is State.skipped
+
+
+@pytest.mark.parametrize("online", [False, True])
+def test_asking_changes_nothing(kits: Path, port: int, online: bool) -> None:
+    with fleet(kits, port) as state:
+        node = add(state, kits, "bank-a")
+        if online:
+            state.activate_node(node, 30)
+        before = list(state.get_node_info())
+        assert states(ask(kits)) == ["ok", "ok", "ok"]
+        assert list(state.get_node_info()) == before
+
+
+def test_the_command(
+    kits: Path, port: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = fedgt(capsys, monkeypatch, "doctor", str(kits))
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    code, out, err = fedgt(capsys, monkeypatch, "doctor", str(kits / "bank-a"), "--json")
+    report = json.loads(out)
+    assert (code, report["ok"], err) == (1, False, "")
+    red = {check["name"]: check["remedy"] for check in report["checks"]}
+    assert red["port"]
+    code, out, _ = fedgt(capsys, monkeypatch, "doctor", str(kits / "bank-a"))
+    assert code == 1
+    assert len(out.splitlines()) == len(report["checks"])
