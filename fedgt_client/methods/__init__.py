@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 from fedgt_client.methods.base import ClientMethod
+from fedgt_client.methods.fedavg import FedAvg
 from fedgt_client.methods.fedgt import FedGT
+from fedgt_client.methods.gcn import GCNAtHome
 from fedgt_client.methods.local import Local
 from shared.config import RunConfig
 from shared.graph import Graph
@@ -12,6 +14,8 @@ from shared.graph import Graph
 METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {
     "fedgt": FedGT,
     "local": Local,
+    "gcn": GCNAtHome,
+    "fedavg": FedAvg,
 }
 
 __all__ = ["METHODS", "ClientMethod"]
