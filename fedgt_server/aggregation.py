@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgt_server.transport import Floats
-from shared.wire import NUM_EXAMPLES, Update
+from shared.wire import NUM_EXAMPLES, Arrays, Update
 
 Array32 = NDArray[np.float32]
 
@@ -30,6 +30,18 @@ def example_weights(updates: Sequence[Update]) -> Floats:
     counts = np.array([max(update.metrics.get(NUM_EXAMPLES, 0.0), 0.0) for update in updates])
     total = counts.sum()
     return counts / total if total > 0 else np.full(len(updates), 1.0 / len(updates))
+
+
+def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
+    """θ + Σ_i n_i/n Δθ_i, for updates of institutions that all started from θ."""
+    weights = example_weights(updates)
+    return {
+        name: np.asarray(
+            value + sum(w * u.arrays[name] for w, u in zip(weights, updates, strict=True)),
+            dtype=np.float32,
+        )
+        for name, value in model.items()
+    }
 
 
 def personalised_models(weights: Floats, models: Array32) -> Array32:

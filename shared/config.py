@@ -57,7 +57,7 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, description="of partition, split, initialisation and sampling")
 
     # --- method and rounds --------------------------------------------------------------------
-    method: Literal["fedgt", "local", "gcn", "fedavg"] = Field(
+    method: Literal["fedgt", "local", "gcn", "fedavg", "fedper", "gcfl"] = Field(
         "fedgt",
         description="which method to train; each but fedgt brings defaults of its own for the "
         "settings below",
@@ -231,10 +231,13 @@ _BASELINE: dict[str, Scalar] = {
     "weight-decay": 5e-4,
     "decoupled-weight-decay": False,
 }
+_SAGE = _BASELINE | {"samples": 5}
 # Each entry: what differs from the defaults for a method.
 METHOD_DEFAULTS: dict[str, dict[str, Scalar]] = {
     "gcn": _BASELINE,
-    "fedavg": _BASELINE | {"samples": 5},
+    "fedavg": _SAGE,
+    "fedper": _SAGE,
+    "gcfl": _SAGE,
 }
 
 # Each entry: what differs from the defaults.

@@ -25,8 +25,9 @@ Fact = str | int | bool
 GLOBAL_NODES = "global_nodes"  # shape: (sets, n_g, d)
 LABEL_DISTRIBUTION = "label_distribution"  # shape: (classes,); only for similarity 'label'
 
-# A metric with a meaning of its own: training nodes, where a method weighs institutions by them.
-NUM_EXAMPLES = "num_examples"
+# Metrics with a meaning of their own.
+NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
+GRADIENT_NORM = "gradient_norm"  # of the round's last step; only for method gcfl
 
 _ARRAYS, _FACTS, _METRICS = "arrays", "facts", "metrics"
 

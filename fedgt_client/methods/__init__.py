@@ -5,6 +5,8 @@ from collections.abc import Callable
 from fedgt_client.methods.base import ClientMethod
 from fedgt_client.methods.fedavg import FedAvg
 from fedgt_client.methods.fedgt import FedGT
+from fedgt_client.methods.fedper import FedPer
+from fedgt_client.methods.gcfl import GCFL
 from fedgt_client.methods.gcn import GCNAtHome
 from fedgt_client.methods.local import Local
 from shared.config import RunConfig
@@ -16,6 +18,8 @@ METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {
     "local": Local,
     "gcn": GCNAtHome,
     "fedavg": FedAvg,
+    "fedper": FedPer,
+    "gcfl": GCFL,
 }
 
 __all__ = ["METHODS", "ClientMethod"]

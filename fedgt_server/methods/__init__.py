@@ -5,6 +5,8 @@ from collections.abc import Callable
 from fedgt_server.methods.base import RoundReport, ServerMethod
 from fedgt_server.methods.fedavg import FedAvg
 from fedgt_server.methods.fedgt import FedGT
+from fedgt_server.methods.fedper import FedPer
+from fedgt_server.methods.gcfl import GCFL
 from fedgt_server.methods.gcn import GCNAtHome
 from fedgt_server.methods.local import Local
 from shared.config import RunConfig
@@ -16,6 +18,8 @@ METHODS: dict[str, Callable[[RunConfig], ServerMethod]] = {
     "local": lambda _: Local(),
     "gcn": lambda _: GCNAtHome(),
     "fedavg": lambda _: FedAvg(),
+    "fedper": lambda _: FedPer(),
+    "gcfl": lambda _: GCFL(),
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedgt_server.aggregation import example_weights
+from fedgt_server.aggregation import averaged_step
 from fedgt_server.methods.base import RoundReport, ServerMethod
 from shared.wire import Arrays, Update
 
@@ -26,15 +26,7 @@ class FedAvg(ServerMethod):
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
         """θ ← θ + Σ_i n_i/n Δθ_i, over the institutions that answered; all started from θ."""
         # In the order of names: sums of floats depend on the order.
-        answers = [updates[name] for name in sorted(updates)]
-        weights = example_weights(answers)
-        self._model = {
-            name: np.asarray(
-                value + sum(w * u.arrays[name] for w, u in zip(weights, answers, strict=True)),
-                dtype=np.float32,
-            )
-            for name, value in self._model.items()
-        }
+        self._model = averaged_step(self._model, [updates[name] for name in sorted(updates)])
         return RoundReport()
 
     def durable(self) -> Arrays:
