@@ -57,7 +57,9 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, description="of partition, split, initialisation and sampling")
 
     # --- method and rounds --------------------------------------------------------------------
-    method: Literal["fedgt", "local", "gcn", "fedavg", "fedper", "gcfl"] = Field(
+    method: Literal[
+        "fedgt", "local", "gcn", "fedavg", "fedper", "gcfl", "fedpub", "gophormer", "graphgps"
+    ] = Field(
         "fedgt",
         description="which method to train; each but fedgt brings defaults of its own for the "
         "settings below",
@@ -238,6 +240,10 @@ METHOD_DEFAULTS: dict[str, dict[str, Scalar]] = {
     "fedavg": _SAGE,
     "fedper": _SAGE,
     "gcfl": _SAGE,
+    # As in the authors' code; for overlapping subgraphs they take a tau of 5.
+    "fedpub": _BASELINE | {"weight-decay": 1e-6, "tau": 3.0},
+    "gophormer": _SAGE | {"lr": 0.001},
+    "graphgps": _BASELINE | {"lr": 0.001},
 }
 
 # Each entry: what differs from the defaults.

@@ -54,6 +54,9 @@ class Backbone(ClientMethod):
         """What a step's loss has beside the cross entropy."""
         return 0.0
 
+    def _after_step(self) -> None:
+        """What a step is followed by; nothing, where a method does not say otherwise."""
+
     def initial_arrays(self) -> Arrays:
         """θ^(1), of what is exchanged."""
         return self._exchanged()
@@ -103,6 +106,7 @@ class Backbone(ClientMethod):
             if descend(self._model, self._learner.optimiser, loss + self._penalty()):
                 losses += loss.item() * len(batch)
                 counted += len(batch)
+                self._after_step()
             else:
                 skipped += 1
         return EpochReport(losses / counted if counted else math.nan, skipped)

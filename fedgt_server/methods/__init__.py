@@ -6,8 +6,11 @@ from fedgt_server.methods.base import RoundReport, ServerMethod
 from fedgt_server.methods.fedavg import FedAvg
 from fedgt_server.methods.fedgt import FedGT
 from fedgt_server.methods.fedper import FedPer
+from fedgt_server.methods.fedpub import FedPub
 from fedgt_server.methods.gcfl import GCFL
 from fedgt_server.methods.gcn import GCNAtHome
+from fedgt_server.methods.gophormer import FedGophormer
+from fedgt_server.methods.graphgps import FedGraphGPS
 from fedgt_server.methods.local import Local
 from shared.config import RunConfig
 
@@ -20,6 +23,9 @@ METHODS: dict[str, Callable[[RunConfig], ServerMethod]] = {
     "fedavg": lambda _: FedAvg(),
     "fedper": lambda _: FedPer(),
     "gcfl": lambda _: GCFL(),
+    "fedpub": FedPub,
+    "gophormer": lambda _: FedGophormer(),
+    "graphgps": lambda _: FedGraphGPS(),
 }
 
 
