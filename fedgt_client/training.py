@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.learner import descend
 from fedgt_client.model.blocks import Batch, batches, whole_graph_bytes
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.inputs import NodeInputs
@@ -112,7 +113,7 @@ def train_epoch(
         if len(batch.targets):
             logits = _wanted(output.logits, batch).float()
             loss = functional.cross_entropy(logits, data.labels[batch.targets])
-            if _step(model, optimiser, loss):
+            if descend(model, optimiser, loss):
                 losses += loss.item() * len(batch.targets)
                 counted += len(batch.targets)
             else:
@@ -141,24 +142,5 @@ def predict(
     return torch.cat(scores)
 
 
-def accuracy(scores: Tensor, data: LocalData, split: str) -> float:
-    """Share of a split's nodes whose class is right; NaN for an empty split."""
-    nodes = data.splits[split]
-    if not len(nodes):
-        return math.nan
-    return float((scores[nodes].argmax(dim=1) == data.labels[nodes]).float().mean())
-
-
 def _wanted(logits: Tensor, batch: Batch) -> Tensor:
     return logits if batch.outputs is None else logits.index_select(0, batch.outputs)
-
-
-def _step(model: GraphTransformer, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
-    """Descend, unless the gradient is not finite; say which."""
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
-        return False
-    optimiser.step()
-    return True

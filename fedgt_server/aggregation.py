@@ -1,9 +1,12 @@
-"""Personalised aggregation, section 4.2, equation 8."""
+"""Averages: personalised ones (section 4.2, equation 8), and by number of examples."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgt_server.transport import Floats
+from shared.wire import NUM_EXAMPLES, Arrays, Update
 
 Array32 = NDArray[np.float32]
 
@@ -17,6 +20,28 @@ def softmax_weights(similarity: Floats, tau: float) -> Floats:
     scores = np.where(left_out, -np.inf, tau * np.where(left_out, 0.0, similarity))
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def example_weights(updates: Sequence[Update]) -> Floats:
+    """n_i / Σ_j n_j from the number of training examples each reports, shape (M,).
+
+    Equal weights where nobody has any.
+    """
+    counts = np.array([max(update.metrics.get(NUM_EXAMPLES, 0.0), 0.0) for update in updates])
+    total = counts.sum()
+    return counts / total if total > 0 else np.full(len(updates), 1.0 / len(updates))
+
+
+def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
+    """θ + Σ_i n_i/n Δθ_i, for updates of institutions that all started from θ."""
+    weights = example_weights(updates)
+    return {
+        name: np.asarray(
+            value + sum(w * u.arrays[name] for w, u in zip(weights, updates, strict=True)),
+            dtype=np.float32,
+        )
+        for name, value in model.items()
+    }
 
 
 def personalised_models(weights: Floats, models: Array32) -> Array32:

@@ -57,7 +57,13 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, description="of partition, split, initialisation and sampling")
 
     # --- method and rounds --------------------------------------------------------------------
-    method: Literal["fedgt", "local"] = Field("fedgt", description="which method to train")
+    method: Literal[
+        "fedgt", "local", "gcn", "fedavg", "fedper", "gcfl", "fedpub", "gophormer", "graphgps"
+    ] = Field(
+        "fedgt",
+        description="which method to train; each but fedgt brings defaults of its own for the "
+        "settings below",
+    )
     rounds: int = Field(100, ge=1, description="R")
     local_epochs: int = Field(1, ge=1, description="E, passes over the local data in a round")
     batch_size: int = Field(0, ge=0, description="training nodes in a step; 0: all of them")
@@ -168,6 +174,11 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunConfig":
+        if self.ldp == "all" and self.method not in ("fedgt", "local"):
+            raise ValueError(
+                f"ldp is 'all', but method {self.method} uploads its updates without noise: "
+                "choose method fedgt, or ldp off"
+            )
         if self.hidden % self.heads:
             raise ValueError(f"heads is {self.heads}, which does not divide hidden {self.hidden}")
         if (
@@ -186,7 +197,7 @@ class RunConfig(BaseModel):
     def build(
         cls, values: Mapping[str, Scalar] | None = None, *, preset: str = "default"
     ) -> "RunConfig":
-        """Defaults, then the preset, then ``values`` in kebab-case.
+        """Defaults, then those of the method, then the preset, then ``values`` in kebab-case.
 
         Raises
         ------
@@ -195,7 +206,9 @@ class RunConfig(BaseModel):
         """
         if preset not in PRESETS:
             raise FedGTError(f"preset is '{preset}', expected one of {', '.join(PRESETS)}")
-        merged = {**PRESETS[preset], **(values or {})}
+        values = values or {}
+        of_method = METHOD_DEFAULTS.get(str(values.get("method")), {})
+        merged = {**of_method, **PRESETS[preset], **values}
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
@@ -210,6 +223,28 @@ class RunConfig(BaseModel):
         """``data-dir`` as a path, None where it is empty."""
         return Path(self.data_dir) if self.data_dir else None
 
+
+# What every other system of the paper has in common: nothing to protect, Adam as the paper has it.
+_BASELINE: dict[str, Scalar] = {
+    "ldp": "off",
+    "lr": 0.01,
+    "lr-schedule": "constant",
+    "adam-epsilon": 1e-8,
+    "weight-decay": 5e-4,
+    "decoupled-weight-decay": False,
+}
+_SAGE = _BASELINE | {"samples": 5}
+# Each entry: what differs from the defaults for a method.
+METHOD_DEFAULTS: dict[str, dict[str, Scalar]] = {
+    "gcn": _BASELINE,
+    "fedavg": _SAGE,
+    "fedper": _SAGE,
+    "gcfl": _SAGE,
+    # As in the authors' code; for overlapping subgraphs they take a tau of 5.
+    "fedpub": _BASELINE | {"weight-decay": 1e-6, "tau": 3.0},
+    "gophormer": _SAGE | {"lr": 0.001},
+    "graphgps": _BASELINE | {"lr": 0.001},
+}
 
 # Each entry: what differs from the defaults.
 PRESETS: dict[str, dict[str, Scalar]] = {

@@ -25,6 +25,11 @@ Fact = str | int | bool
 GLOBAL_NODES = "global_nodes"  # shape: (sets, n_g, d)
 LABEL_DISTRIBUTION = "label_distribution"  # shape: (classes,); only for similarity 'label'
 
+FUNCTIONAL_EMBEDDING = "functional_embedding"  # shape: (d,); only for method fedpub
+# Metrics with a meaning of their own.
+NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
+GRADIENT_NORM = "gradient_norm"  # of the round's last step; only for method gcfl
+
 _ARRAYS, _FACTS, _METRICS = "arrays", "facts", "metrics"
 
 

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 
 from fedgt_client.methods.base import ClientMethod
+from fedgt_client.methods.fedavg import FedAvg
 from fedgt_client.methods.fedgt import FedGT
+from fedgt_client.methods.fedper import FedPer
+from fedgt_client.methods.fedpub import FedPub
+from fedgt_client.methods.gcfl import GCFL
+from fedgt_client.methods.gcn import GCNAtHome
+from fedgt_client.methods.gophormer import FedGophormer
+from fedgt_client.methods.graphgps import FedGraphGPS
 from fedgt_client.methods.local import Local
 from shared.config import RunConfig
 from shared.graph import Graph
@@ -12,6 +19,13 @@ from shared.graph import Graph
 METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {
     "fedgt": FedGT,
     "local": Local,
+    "gcn": GCNAtHome,
+    "fedavg": FedAvg,
+    "fedper": FedPer,
+    "gcfl": GCFL,
+    "fedpub": FedPub,
+    "gophormer": FedGophormer,
+    "graphgps": FedGraphGPS,
 }
 
 __all__ = ["METHODS", "ClientMethod"]

@@ -1,33 +1,35 @@
 """FedGT at an institution, Algorithm 2."""
 
-import hashlib
-import math
-
 import numpy as np
 import torch
 
+from fedgt_client.learner import (
+    Learner,
+    accuracy,
+    choose_device,
+    label_warnings,
+    learning_rate,
+    seed_round,
+    stable_number,
+    step_warnings,
+)
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
 from fedgt_client.privacy import LaplaceMechanism, Release
-from fedgt_client.state import OPTIMISER
 from fedgt_client.training import (
     EpochReport,
     LocalData,
     Steps,
-    accuracy,
     predict,
     train_epoch,
 )
 from shared.config import RunConfig
-from shared.errors import FedGTError
 from shared.files import Array
 from shared.graph import Graph
 from shared.places import cache_dir
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
-
-_ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 class FedGT(ClientMethod):
@@ -52,14 +54,7 @@ class FedGT(ClientMethod):
             dropout=config.dropout,
             ppr_bias=config.ppr_bias,
         ).to(device)
-        self._optimiser = torch.optim.Adam(
-            self._model.parameters(),
-            lr=config.lr,
-            weight_decay=config.weight_decay,
-            decoupled_weight_decay=config.decoupled_weight_decay,
-            eps=config.adam_epsilon,
-            fused=True,
-        )
+        self._learner = Learner(self._model, config)
         self._global_nodes = GlobalNodes.initial(
             sets=1 if config.global_node_sets == "input" else config.layers + 1,
             count=config.global_nodes,
@@ -73,16 +68,16 @@ class FedGT(ClientMethod):
 
     def initial_arrays(self) -> Arrays:
         """θ^(1)."""
-        return self._parameters()
+        return self._learner.parameters()
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
-        self._seed(round_number)
+        seed_round(self._config, self._institution, round_number)
         self._take_over(received)
-        start = self._parameters()
+        start = self._learner.parameters()
         reports = self._train(round_number)
         metrics = self._evaluate(reports)
-        upload = {name: after - start[name] for name, after in self._parameters().items()}
+        upload = {name: after - start[name] for name, after in self._learner.parameters().items()}
         if self._config.similarity == "label":
             upload[LABEL_DISTRIBUTION] = self._label_shares
         if self._config.global_nodes:
@@ -92,11 +87,7 @@ class FedGT(ClientMethod):
 
     def durable(self) -> Arrays:
         """Weights, Adam's moments, global nodes with their counts, rounds played here."""
-        saved = {f"model.{name}": array for name, array in self._parameters().items()}
-        for name, parameter in self._model.named_parameters():
-            for key, value in self._optimiser.state[parameter].items():
-                saved[f"{OPTIMISER}{key}.{name}"] = value.cpu().numpy()
-        return saved | {
+        return self._learner.durable() | {
             "global_nodes.centres": self._global_nodes.centres.cpu().numpy(),
             "global_nodes.counts": self._global_nodes.counts.cpu().numpy(),
             "rounds": np.array(self._rounds),
@@ -104,14 +95,7 @@ class FedGT(ClientMethod):
 
     def restore(self, saved: Arrays) -> None:
         """The reverse of ``durable``."""
-        self._load({name: saved[f"model.{name}"] for name in self._parameters()})
-        for name, parameter in self._model.named_parameters():
-            moments = {key: saved.get(f"{OPTIMISER}{key}.{name}") for key in _ADAM}
-            self._optimiser.state[parameter] = {
-                key: torch.from_numpy(np.array(value)).to(parameter.device)
-                for key, value in moments.items()
-                if value is not None
-            }
+        self._learner.restore(saved)
         self._global_nodes = GlobalNodes(
             self._tensor(saved["global_nodes.centres"]),
             self._tensor(saved["global_nodes.counts"]),
@@ -121,20 +105,22 @@ class FedGT(ClientMethod):
 
     def _train(self, round_number: int) -> list[EpochReport]:
         self._rounds += 1
-        for group in self._optimiser.param_groups:
-            group["lr"] = learning_rate(self._config, round_number)
+        self._learner.begin_round(round_number)
         return [
-            train_epoch(self._model, self._optimiser, self._data, self._global_nodes, self._steps)
+            train_epoch(
+                self._model, self._learner.optimiser, self._data, self._global_nodes, self._steps
+            )
             for _ in range(self._config.local_epochs)
         ]
 
     def _evaluate(self, reports: list[EpochReport]) -> dict[str, float]:
         """Measured after local training, as in the paper; a measure without nodes is NaN."""
         scores = predict(self._model, self._data, self._global_nodes, self._steps)
+        labels, splits = self._data.labels, self._data.splits
         return {
             "train_loss": reports[-1].loss,
-            "val_accuracy": accuracy(scores, self._data, "val"),
-            "test_accuracy": accuracy(scores, self._data, "test"),
+            "val_accuracy": accuracy(scores, labels, splits["val"]),
+            "test_accuracy": accuracy(scores, labels, splits["test"]),
             "skipped_steps": sum(report.skipped for report in reports),
         }
 
@@ -143,7 +129,7 @@ class FedGT(ClientMethod):
         received = dict(received)
         averaged = received.pop(GLOBAL_NODES, None)
         if received:
-            self._load(received)
+            self._learner.load(received)
         if averaged is not None:
             # The set that stands for this institution is its own: averaged like the others, all
             # institutions would soon look alike, whatever their data.
@@ -160,7 +146,7 @@ class FedGT(ClientMethod):
         mechanism = LaplaceMechanism(config.ldp_clip, config.ldp_noise, config.ldp_noise_seed)
         # An update's coordinates move by about the learning rate in each step of Adam.
         step = learning_rate(config, round_number) * config.local_epochs
-        origin = _number(self._institution)
+        origin = stable_number(self._institution)
         parameters = {name for name, _ in self._model.named_parameters()}
         for index, name in enumerate(sorted(protected)):
             scale = step if name in parameters else 1.0
@@ -170,70 +156,21 @@ class FedGT(ClientMethod):
         return Release(mechanism.epsilon, coordinates, mechanism.private)
 
     def _warnings(self, reports: list[EpochReport]) -> list[str]:
-        found = []
-        if skipped := sum(report.skipped for report in reports):
-            found.append(f"{skipped} training steps left out: their gradient was not finite")
+        found = step_warnings(sum(report.skipped for report in reports))
         if self._rounds > 1:
             return found
-        labels = self._data.labels[self._data.splits["train"]].unique()
-        if len(labels) == 0:
-            found.append("no labelled training nodes: nothing is learned here")
-        elif len(labels) == 1:
-            found.append("training nodes of one class only")
+        found += label_warnings(self._data.labels[self._data.splits["train"]])
         if not self._data.sampler.reachable:
             found.append("no links: nodes attend to themselves and the global nodes alone")
         if len(self._data.labels) < self._config.global_nodes:
             found.append(f"fewer nodes than global nodes ({len(self._data.labels)})")
         return found
 
-    def _seed(self, round_number: int) -> None:
-        """Chance depends on seed, institution and round alone, so a round can be run again."""
-        torch.manual_seed(_number(f"{self._config.seed}/{self._institution}/{round_number}"))
-
-    def _parameters(self) -> Arrays:
-        return {
-            name: parameter.detach().cpu().numpy().copy()
-            for name, parameter in self._model.named_parameters()
-        }
-
-    def _load(self, parameters: Arrays) -> None:
-        with torch.no_grad():
-            for name, parameter in self._model.named_parameters():
-                parameter.copy_(self._tensor(parameters[name]))
-
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(array)).to(self._data.labels.device)
-
-
-def learning_rate(config: RunConfig, round_number: int) -> float:
-    """η in a round; the cosine schedule falls from ``lr`` in the first round towards 0."""
-    if config.lr_schedule == "constant":
-        return config.lr
-    progress = (round_number - 1) / config.rounds
-    return config.lr * 0.5 * (1.0 + math.cos(math.pi * progress))
-
-
-def choose_device(name: str) -> torch.device:
-    """The device called ``name``; auto is the first GPU, if there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise FedGTError(f"device is '{name}', expected auto, cpu, cuda or cuda:N") from None
-    if device.type not in ("cpu", "cuda"):
-        raise FedGTError(f"device is '{name}', expected auto, cpu, cuda or cuda:N")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise FedGTError(f"device is '{name}', but torch finds no such CUDA device here")
-    return device
 
 
 def _label_shares(graph: Graph) -> Array:
     """Share of each class among the training nodes, shape (classes,)."""
     counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
     return np.asarray(counts / max(counts.sum(), 1), dtype=np.float32)
-
-
-def _number(text: str) -> int:
-    """A number that is the same in every process."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6])

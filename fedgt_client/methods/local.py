@@ -1,5 +1,6 @@
 """FedGT's model trained at home: nothing is exchanged but the metrics."""
 
+from fedgt_client.learner import seed_round
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT
 
@@ -9,6 +10,6 @@ class Local(FedGT):
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """Train on from where the last round ended."""
-        self._seed(round_number)
+        seed_round(self._config, self._institution, round_number)
         reports = self._train(round_number)
         return LocalResult({}, self._evaluate(reports), self._warnings(reports))

@@ -10,7 +10,7 @@ from torch.nn import functional
 from shared.graph import Graph, SparseRows
 
 # A hint beside the features: at full scale the model learns places instead of contents.
-_ENCODING = 0.06
+ENCODING_SCALE = 0.06
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,15 @@ class NodeInputs:
 
         features = graph.features
         if not isinstance(features, SparseRows):
-            return cls(functional.normalize(tensor(features), dim=1), tensor(encoding * _ENCODING))
+            return cls(
+                functional.normalize(tensor(features), dim=1), tensor(encoding * ENCODING_SCALE)
+            )
         counts = np.diff(features.indptr)
         rows = np.repeat(np.arange(len(counts)), counts)
         squares = np.bincount(rows, features.values**2, minlength=len(counts))
         values = features.values / np.sqrt(np.maximum(squares, 1e-12))[rows].astype(np.float32)
         bags = Bags(tensor(features.indices).long(), tensor(values), tensor(features.indptr))
-        return cls(bags, tensor(encoding * _ENCODING))
+        return cls(bags, tensor(encoding * ENCODING_SCALE))
 
     def rows(self, nodes: Tensor) -> "NodeInputs":
         """The inputs of ``nodes``, in their order."""

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.learner import accuracy
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
 from fedgt_client.training import (
     LocalData,
     Steps,
-    accuracy,
     predict,
     train_epoch,
 )
@@ -64,8 +64,8 @@ def test_learns_what_can_be_separated(batch: int, sparse: bool, tmp_path: Path) 
     assert losses[0] > 0.5
     assert losses[-1] < 0.1
     scores = predict(module, local, nodes, WHOLE)
-    assert accuracy(scores, local, "val") == 1.0
-    assert accuracy(scores, local, "test") == 1.0
+    assert accuracy(scores, local.labels, local.splits["val"]) == 1.0
+    assert accuracy(scores, local.labels, local.splits["test"]) == 1.0
 
 
 def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
@@ -149,11 +149,11 @@ def test_accuracy_by_hand(tmp_path: Path) -> None:
     local = data(graph, tmp_path)
     scores = torch.zeros(8, 2)
     scores[:, 0] = 1.0
-    assert accuracy(scores, local, "val") == 0.5
+    assert accuracy(scores, local.labels, local.splits["val"]) == 0.5
     scores[3] = torch.tensor([0.0, 1.0])
-    assert accuracy(scores, local, "val") == 1.0
+    assert accuracy(scores, local.labels, local.splits["val"]) == 1.0
     empty = data(replace(graph, test=np.zeros(8, np.bool_)), tmp_path)
-    assert math.isnan(accuracy(scores, empty, "test"))
+    assert math.isnan(accuracy(scores, empty.labels, empty.splits["test"]))
 
 
 @pytest.mark.parametrize(

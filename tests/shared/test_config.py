@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.config import PRESETS, RunConfig, Scalar
+from shared.config import METHOD_DEFAULTS, PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.version import VERSION
 
@@ -105,3 +105,16 @@ def test_flower_has_the_same_defaults(pyproject: dict[str, Any]) -> None:
 
 def test_one_version(pyproject: dict[str, Any]) -> None:
     assert pyproject["project"]["version"] == VERSION, "shared/version.py and pyproject.toml differ"
+
+
+def test_a_method_s_defaults_are_below_preset_and_values() -> None:
+    assert RunConfig.build({"method": "fedavg"}).lr == METHOD_DEFAULTS["fedavg"]["lr"]
+    assert RunConfig.build({"method": "fedavg"}, preset="paper").lr == PRESETS["paper"]["lr"]
+    assert RunConfig.build({"method": "fedavg", "lr": 0.5}).lr == 0.5
+    assert RunConfig.build({"method": "local"}).lr == RunConfig.build().lr
+
+
+@pytest.mark.parametrize("method", METHOD_DEFAULTS)
+def test_noise_on_updates_is_not_promised_where_there_is_none(method: str) -> None:
+    with pytest.raises(FedGTError, match=f"method {method} uploads its updates without noise"):
+        RunConfig.build({"method": method, "ldp": "all"})

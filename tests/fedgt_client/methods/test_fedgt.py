@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.learner import choose_device, learning_rate
 from fedgt_client.methods.base import Arrays, LocalResult
-from fedgt_client.methods.fedgt import FedGT, choose_device, learning_rate
+from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.privacy import Release
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError

@@ -1,0 +1,125 @@
+"""The common ground of the paper's other systems: a graph model trained here and averaged there."""
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fedgt_client.learner import (
+    Learner,
+    accuracy,
+    choose_device,
+    descend,
+    label_warnings,
+    seed_round,
+    step_warnings,
+)
+from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.model.gnn import GraphModel, GraphTensors
+from fedgt_client.training import EpochReport
+from shared.config import RunConfig
+from shared.graph import Graph
+from shared.wire import NUM_EXAMPLES
+
+
+class Backbone(ClientMethod):
+    """θ̂ in, Δθ and the number of training examples out."""
+
+    def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
+        self._config = config
+        self._institution = institution
+        device = choose_device(config.device)
+        self._data = self._tensors(graph, device)
+        # The same seed, and so the same starting point, at every institution.
+        torch.manual_seed(config.seed)
+        self._model = self._build(graph).to(device)
+        self._learner = Learner(self._model, config)
+        self._rounds = 0
+
+    @abstractmethod
+    def _build(self, graph: Graph) -> GraphModel:
+        """The model. Modules that import PyG, which takes seconds, are imported in here."""
+
+    def _tensors(self, graph: Graph, device: torch.device) -> GraphTensors:
+        return GraphTensors.of(graph, device)
+
+    def _travels(self, name: str) -> bool:
+        """Whether a parameter is exchanged."""
+        return True
+
+    def _penalty(self) -> Tensor | float:
+        """What a step's loss has beside the cross entropy."""
+        return 0.0
+
+    def _after_step(self) -> None:
+        """What a step is followed by; nothing, where a method does not say otherwise."""
+
+    def initial_arrays(self) -> Arrays:
+        """θ^(1), of what is exchanged."""
+        return self._exchanged()
+
+    def fit(self, received: Arrays, round_number: int) -> LocalResult:
+        """A round of federated averaging (McMahan et al. 2017, ClientUpdate of Algorithm 1)."""
+        self._learner.load(received)
+        start = self._exchanged()
+        result = self._train(round_number)
+        upload = {name: after - start[name] for name, after in self._exchanged().items()}
+        examples = {NUM_EXAMPLES: float(len(self._data.splits["train"]))}
+        return LocalResult(upload, result.metrics | examples, result.warnings)
+
+    def durable(self) -> Arrays:
+        """Weights, Adam's moments, rounds played here."""
+        return self._learner.durable() | {"rounds": np.array(self._rounds)}
+
+    def restore(self, saved: Arrays) -> None:
+        """The reverse of ``durable``."""
+        self._learner.restore(saved)
+        self._rounds = int(saved["rounds"])
+
+    def _train(self, round_number: int) -> LocalResult:
+        """Local epochs, then an evaluation; nothing to upload."""
+        seed_round(self._config, self._institution, round_number)
+        self._learner.begin_round(round_number)
+        self._rounds += 1
+        reports = [self._epoch() for _ in range(self._config.local_epochs)]
+        skipped = sum(report.skipped for report in reports)
+        warnings = step_warnings(skipped)
+        if self._rounds == 1:
+            warnings += label_warnings(self._data.labels[self._data.splits["train"]])
+        metrics = self._evaluate() | {"train_loss": reports[-1].loss, "skipped_steps": skipped}
+        return LocalResult({}, metrics, warnings)
+
+    def _epoch(self) -> EpochReport:
+        """One pass over the training nodes."""
+        self._model.train()
+        train = self._data.splits["train"]
+        losses, counted, skipped = 0.0, 0, 0
+        order = train[torch.randperm(len(train))]
+        for batch in order.split(self._config.batch_size or max(len(train), 1)):
+            if not len(batch):
+                continue
+            scores = self._model(self._data, batch)
+            loss = functional.cross_entropy(scores, self._data.labels[batch])
+            if descend(self._model, self._learner.optimiser, loss + self._penalty()):
+                losses += loss.item() * len(batch)
+                counted += len(batch)
+                self._after_step()
+            else:
+                skipped += 1
+        return EpochReport(losses / counted if counted else math.nan, skipped)
+
+    @torch.no_grad()
+    def _evaluate(self) -> dict[str, float]:
+        """Measured after local training, as in the paper; a measure without nodes is NaN."""
+        self._model.eval()
+        scores = self._model(self._data, self._data.all_nodes())
+        return {
+            f"{name}_accuracy": accuracy(scores, self._data.labels, self._data.splits[name])
+            for name in ("val", "test")
+        }
+
+    def _exchanged(self) -> Arrays:
+        return {n: array for n, array in self._learner.parameters().items() if self._travels(n)}

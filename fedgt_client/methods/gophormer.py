@@ -1,0 +1,21 @@
+"""Gophormer (Zhao et al. 2021) under FedAvg."""
+
+from fedgt_client.methods.backbone import Backbone
+from fedgt_client.model.gnn import GraphModel
+from fedgt_client.model.gophormer import Gophormer
+from shared.graph import Graph
+
+
+class FedGophormer(Backbone):
+    """A transformer over ego-graphs that GraphSAGE's sampling draws."""
+
+    def _build(self, graph: Graph) -> GraphModel:
+        return Gophormer(
+            graph.num_features,
+            graph.num_classes,
+            width=self._config.hidden,
+            layers=self._config.layers,
+            heads=self._config.heads,
+            samples=self._config.samples,
+            dropout=self._config.dropout,
+        )

@@ -1,0 +1,34 @@
+"""GraphGPS (Rampášek et al. 2022) under FedAvg."""
+
+from dataclasses import replace
+
+import torch
+
+from fedgt_client.methods.backbone import Backbone
+from fedgt_client.model.gnn import GraphModel, GraphTensors
+from fedgt_client.model.inputs import ENCODING_SCALE
+from fedgt_client.preprocess.laplacian import laplacian_encoding
+from shared.graph import Graph
+
+
+class FedGraphGPS(Backbone):
+    """GIN and Performer side by side, on features with a Laplacian encoding beside them."""
+
+    def _build(self, graph: Graph) -> GraphModel:
+        from fedgt_client.model.graphgps import GraphGPS
+
+        return GraphGPS(
+            graph.num_features,
+            graph.num_classes,
+            width=self._config.hidden,
+            layers=self._config.layers,
+            heads=self._config.heads,
+            dimensions=self._config.positional_dimensions,
+            dropout=self._config.dropout,
+        )
+
+    def _tensors(self, graph: Graph, device: torch.device) -> GraphTensors:
+        plain = super()._tensors(graph, device)
+        encoding = laplacian_encoding(graph, self._config.positional_dimensions) * ENCODING_SCALE
+        columns = [plain.features, torch.from_numpy(encoding).to(plain.features)]
+        return replace(plain, features=torch.cat(columns, dim=1))

@@ -1,0 +1,95 @@
+"""What message-passing models have in common: the subgraph as tensors, and sampled neighbours."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from shared.graph import SPLITS, Graph
+
+
+@dataclass(frozen=True)
+class GraphTensors:
+    """A subgraph on the training device."""
+
+    features: Tensor  # shape: (n, p), rows of unit length
+    indptr: Tensor  # shape: (n + 1,)
+    neighbours: Tensor  # shape: (m,)
+    labels: Tensor  # shape: (n,)
+    splits: dict[str, Tensor]  # node ids of train, val and test
+
+    @classmethod
+    def of(cls, graph: Graph, device: torch.device) -> "GraphTensors":
+        """Bring a graph to the device, its features scaled as FedGT's are."""
+
+        def tensor(array: np.ndarray) -> Tensor:
+            # A copy: memory-mapped arrays are read-only, which torch does not support.
+            return torch.from_numpy(np.array(array)).to(device)
+
+        return cls(
+            features=functional.normalize(tensor(graph.dense_features()), dim=1),
+            indptr=tensor(graph.indptr),
+            neighbours=tensor(graph.indices).long(),
+            labels=tensor(graph.labels),
+            splits={name: tensor(np.flatnonzero(getattr(graph, name))) for name in SPLITS},
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """n."""
+        return len(self.labels)
+
+    def all_nodes(self) -> Tensor:
+        """Every node's id, shape (n,)."""
+        return torch.arange(self.num_nodes, device=self.labels.device)
+
+    def edge_index(self) -> Tensor:
+        """From each neighbour to the node whose row it stands in, shape (2, m)."""
+        rows = self.all_nodes().repeat_interleave(self.indptr.diff())
+        return torch.stack([self.neighbours, rows])
+
+
+class GraphModel(nn.Module, ABC):
+    """Scores nodes of a subgraph."""
+
+    @abstractmethod
+    def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
+        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One layer of message passing: what it reads, and for whom."""
+
+    inputs: Tensor  # shape: (i,), node ids; the targets come first
+    targets: int
+    edge_index: Tensor  # shape: (2, e), positions in ``inputs``, from neighbour to target
+
+
+def hop(graph: GraphTensors, nodes: Tensor, samples: int | None) -> Hop:
+    """All neighbours of ``nodes``, or ``samples`` of each drawn without replacement."""
+    sources, targets = drawn(graph, nodes, samples)
+    others = torch.unique(sources)
+    others = others[~torch.isin(others, nodes)]
+    inputs = torch.cat([nodes, others])
+    position = torch.empty(graph.num_nodes, dtype=torch.long, device=nodes.device)
+    position[inputs] = torch.arange(len(inputs), device=nodes.device)
+    return Hop(inputs, len(nodes), torch.stack([position[sources], targets]))
+
+
+def drawn(graph: GraphTensors, nodes: Tensor, samples: int | None) -> tuple[Tensor, Tensor]:
+    """Neighbours of ``nodes`` and for each, whose it is (a position in ``nodes``)."""
+    starts, counts = graph.indptr[nodes], graph.indptr.diff()[nodes]
+    rows = torch.arange(len(nodes), device=nodes.device).repeat_interleave(counts)
+    first = counts.cumsum(0) - counts  # where each row starts among those taken
+    rank = torch.arange(len(rows), device=nodes.device) - first[rows]
+    sources = graph.neighbours[starts[rows] + rank]
+    if samples is None:
+        return sources, rows
+    # Sorted by row plus a fraction, each row stays together and is shuffled in itself.
+    shuffled = (rows + torch.rand(len(rows), dtype=torch.float64, device=rows.device)).argsort()
+    kept = shuffled[rank < samples]
+    return sources[kept], rows[kept]

@@ -1,0 +1,142 @@
+"""Gophormer (Zhao et al. 2021): a transformer over sampled ego-graphs."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedgt_client.model.gnn import GraphModel, GraphTensors, drawn
+
+# Highest power of the normalised adjacency in the proximity encoding.
+_POWERS = 2
+# Ego-graphs computed at once in evaluation.
+_CHUNK = 256
+
+
+class Gophormer(GraphModel):
+    """Each node's class from a sequence: itself, sampled neighbours, and theirs.
+
+    The sequence is the paper's Node2Seq with GraphSAGE sampling (section 3.2); attention between
+    its nodes is biased by proximity (section 3.3). Its consistency regularisation is left out.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        width: int,
+        layers: int,
+        heads: int,
+        samples: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(features, width)
+        self.layers = nn.ModuleList(EgoLayer(width, heads, dropout) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+        self._samples = samples
+        self._dropout = dropout
+
+    def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
+        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        if self.training:
+            return self._scores(graph, nodes)
+        return torch.cat([self._scores(graph, chunk) for chunk in nodes.split(_CHUNK)])
+
+    def _scores(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
+        members, mask = ego_graphs(graph, nodes, self._samples)
+        closeness = proximity(graph, members, mask)
+        # Each distinct node is encoded once.
+        distinct, place = members.unique(return_inverse=True)
+        inputs = functional.dropout(graph.features[distinct], self._dropout, self.training)
+        hidden = self.encoder(inputs).index_select(0, place.reshape(-1))
+        hidden = hidden.view(*members.shape, -1)
+        for layer in self.layers:
+            hidden = layer(hidden, closeness, mask)
+        scores: Tensor = self.head(self.norm(hidden[:, 0]))
+        return scores
+
+
+class EgoLayer(nn.Module):
+    """A pre-norm transformer layer with proximity-enhanced attention, equation 6."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.before_attention, self.before_feed = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.output = nn.Linear(width, width)
+        self.proximity = nn.Parameter(torch.zeros(heads, _POWERS + 1))
+        self.feed = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * width, width)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self._heads = heads
+
+    def forward(self, hidden: Tensor, closeness: Tensor, mask: Tensor) -> Tensor:
+        """Shapes (b, t, d), (b, powers, t, t) and (b, t) to (b, t, d)."""
+        batch, length, _ = hidden.shape
+        parts = self.query_key_value(self.before_attention(hidden))
+        query, key, value = parts.view(batch, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
+        bias = torch.einsum("hp,bpij->bhij", self.proximity, closeness)
+        bias = bias.masked_fill(~mask[:, None, None, :], -torch.inf)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+        hidden = hidden + self.dropout(self.output(mixed.transpose(1, 2).reshape(hidden.shape)))
+        fed: Tensor = hidden + self.dropout(self.feed(self.before_feed(hidden)))
+        return fed
+
+
+def ego_graphs(
+    graph: GraphTensors, nodes: Tensor, samples: int, hops: int = 2
+) -> tuple[Tensor, Tensor]:
+    """Each node with up to ``samples`` sampled neighbours of every node of the hop before.
+
+    Returns
+    -------
+    members : shape (b, t), the node itself first; the node itself, too, where masked
+    mask : shape (b, t), bool, t = 1 + samples + samples² + …
+    """
+    members, masks = [nodes[:, None]], [torch.ones(len(nodes), 1, dtype=torch.bool)]
+    masks[0] = masks[0].to(nodes.device)
+    for _ in range(hops):
+        parents, alive = members[-1].reshape(-1), masks[-1].reshape(-1)
+        found, rows = drawn(graph, parents, samples)
+        counts = torch.bincount(rows, minlength=len(parents))
+        first = counts.cumsum(0) - counts
+        # Those drawn come row by row.
+        column = torch.arange(len(rows), device=nodes.device) - first[rows]
+        drawn_nodes = parents[:, None].repeat(1, samples)
+        drawn_nodes[rows, column] = found
+        present = torch.zeros_like(drawn_nodes, dtype=torch.bool)
+        present[rows, column] = True
+        present &= alive[:, None]
+        members.append(drawn_nodes.view(len(nodes), -1))
+        masks.append(present.view(len(nodes), -1))
+    mask = torch.cat(masks, dim=1)
+    return torch.cat(members, dim=1).where(mask, nodes[:, None]), mask
+
+
+def proximity(graph: GraphTensors, members: Tensor, mask: Tensor) -> Tensor:
+    """Powers 0, 1, … of D^-1/2 (A + I) D^-1/2 within each ego-graph, shape (b, powers, t, t)."""
+    degree = graph.indptr.diff().float() + 1.0
+    scale = degree.rsqrt()[members] * mask  # masked nodes are near nobody
+    adjacency = linked(graph, members) * scale[:, :, None] * scale[:, None, :]
+    same = (members[:, :, None] == members[:, None, :]) & mask[:, :, None] & mask[:, None, :]
+    powers = [same.float()]
+    for _ in range(_POWERS):
+        powers.append(adjacency if len(powers) == 1 else powers[-1] @ adjacency)
+    return torch.stack(powers, dim=1)
+
+
+def linked(graph: GraphTensors, members: Tensor) -> Tensor:
+    """A + I between the members of each ego-graph, shape (b, t, t)."""
+    count = graph.num_nodes
+    rows = graph.all_nodes().repeat_interleave(graph.indptr.diff())
+    # Rows in order and sorted in themselves: one sorted number for each arc.
+    arcs = rows * count + graph.neighbours
+    wanted = members[:, :, None] * count + members[:, None, :]
+    itself = members[:, :, None] == members[:, None, :]
+    if not len(arcs):
+        return itself.float()
+    place = torch.searchsorted(arcs, wanted).clamp_max(len(arcs) - 1)
+    return ((arcs[place] == wanted) | itself).float()

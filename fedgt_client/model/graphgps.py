@@ -1,0 +1,61 @@
+"""GraphGPS (Rampášek et al. 2022): GIN, Performer and a Laplacian positional encoding."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn import GINConv, GPSConv
+
+from fedgt_client.model.gnn import GraphModel, GraphTensors
+
+
+class GraphGPS(GraphModel):
+    """GPS layers (equations 1 to 4) over the whole subgraph.
+
+    The last ``dimensions`` columns of the features are the encoding; their signs are drawn anew in
+    training, as eigenvectors have none. Layer instead of batch normalisation: it has no running
+    statistics, of which an average over institutions would mean nothing.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        width: int,
+        layers: int,
+        heads: int,
+        dimensions: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(features + dimensions, width)
+        self.layers = nn.ModuleList(
+            GPSConv(
+                width,
+                GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))),
+                heads=heads,
+                dropout=dropout,
+                norm="layer_norm",
+                norm_kwargs={"mode": "node"},
+                attn_type="performer",
+                attn_kwargs={"head_channels": width // heads},
+            )
+            for _ in range(layers)
+        )
+        self.head = nn.Linear(width, classes)
+        self._dimensions = dimensions
+        self._dropout = dropout
+
+    def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
+        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        inputs = graph.features
+        if self.training:
+            signs = torch.ones(inputs.shape[1], device=inputs.device)
+            flips = torch.randint(2, (self._dimensions,), device=inputs.device) * 2.0 - 1.0
+            signs[inputs.shape[1] - self._dimensions :] = flips
+            inputs = functional.dropout(inputs * signs, self._dropout)
+        hidden, edge_index = self.encoder(inputs), graph.edge_index()
+        for layer in self.layers:
+            hidden = layer(hidden, edge_index)
+        scores: Tensor = self.head(hidden.index_select(0, nodes))
+        return scores

@@ -1,0 +1,93 @@
+"""FED-PUB's GCN with a personal mask on every weight (Baek et al. 2023, section 4.2)."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from fedgt_client.model.gnn import GraphModel, GraphTensors
+
+
+class Masked(nn.Module):
+    """A linear map with weight θ ⊙ μ.
+
+    μ starts at one: an institution begins with all of what it is sent. Where |μ| has fallen below
+    ``threshold``, the weight is not used in evaluation; in training it may come back.
+    """
+
+    def __init__(self, before: int, after: int, threshold: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(before, after))
+        self.bias = nn.Parameter(torch.zeros(after))
+        self.mask = nn.Parameter(torch.ones(before, after))
+        nn.init.xavier_uniform_(self.weight)
+        self._threshold = threshold
+
+    def used_mask(self) -> Tensor:
+        """μ as it counts now, shape (before, after)."""
+        if self.training:
+            return self.mask
+        return self.mask.where(self.mask.abs() >= self._threshold, 0.0)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Without the bias, which comes after the propagation."""
+        return values @ (self.weight * self.used_mask())
+
+
+class MaskedGCN(GraphModel):
+    """Two graph convolutions of width d and a linear classifier, as in the authors' code."""
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        width: int,
+        layers: int,
+        dropout: float,
+        threshold: float,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            Masked(features if depth == 0 else width, width, threshold) for depth in range(layers)
+        )
+        self.head = Masked(width, classes, threshold)
+        self._dropout = dropout
+
+    def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
+        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        hidden = self.representations(graph.features, graph.edge_index()).index_select(0, nodes)
+        hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
+        return torch.as_tensor(self.head(hidden) + self.head.bias)
+
+    def representations(self, features: Tensor, edge_index: Tensor) -> Tensor:
+        """What the last convolution makes of every node, shape (n, d)."""
+        edges, weights = gcn_norm(edge_index, num_nodes=len(features), dtype=features.dtype)
+        sources, targets = edges
+        hidden = features
+        for depth, layer in enumerate(cast(list[Masked], list(self.layers))):
+            if depth:
+                hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
+            messages = layer(hidden).index_select(0, sources) * weights[:, None]
+            hidden = torch.zeros(len(features), messages.shape[1], device=messages.device)
+            hidden = hidden.index_add(0, targets, messages) + layer.bias
+        return hidden
+
+    def masks(self) -> list[Tensor]:
+        """Every μ."""
+        return [parameter for name, parameter in self.named_parameters() if is_mask(name)]
+
+    def sparsity(self) -> float:
+        """Share of weights that evaluation leaves out."""
+        was, _ = self.training, self.eval()
+        used = [layer.used_mask() for layer in self.modules() if isinstance(layer, Masked)]
+        self.train(was)
+        total = sum(mask.numel() for mask in used)
+        return 1.0 - sum(int(mask.count_nonzero()) for mask in used) / total
+
+
+def is_mask(name: str) -> bool:
+    """Whether a parameter is one of the masks."""
+    return name.endswith("mask")

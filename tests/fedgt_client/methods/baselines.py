@@ -1,0 +1,31 @@
+"""What tests of the paper's other systems share."""
+
+from fedgt_client.methods import METHODS
+from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from shared.config import Scalar
+from shared.graph import Graph
+from tests.fedgt_client.graphs import settings, two_groups
+
+
+def institution(
+    method: str, graph: Graph | None = None, name: str = "alba", /, **changed: Scalar
+) -> ClientMethod:
+    """A small institution of the named method."""
+    return METHODS[method](graph or two_groups(), settings(method=method, **changed), name)
+
+
+def federated(method: ClientMethod, rounds: int) -> list[LocalResult]:
+    """Rounds in which the coordinator sends back what it got."""
+    results, model = [], method.initial_arrays()
+    for number in range(1, rounds + 1):
+        results.append(method.fit(model, number))
+        model = {name: model[name] + results[-1].upload.get(name, 0) for name in model}
+    return results
+
+
+def assert_same(found: Arrays, expected: Arrays) -> None:
+    """Equal to the byte."""
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype, name
+        assert found[name].tobytes() == array.tobytes(), name

@@ -1,0 +1,113 @@
+"""What holds for every one of the paper's other systems."""
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedgt_client.methods import METHODS
+from shared.graph import Graph
+from tests.fedgt_client.graphs import two_groups, without_links
+from tests.fedgt_client.methods.baselines import assert_same, federated, institution
+
+BASELINES = sorted(METHODS.keys() - {"fedgt", "local"})
+UNSET = np.zeros(40, np.bool_)
+ODD: dict[str, tuple[Graph, str | None]] = {
+    "no links": (without_links(two_groups()), None),
+    "no training nodes": (replace(two_groups(), train=UNSET), "no labelled training nodes"),
+    "one class": (
+        replace(two_groups(), train=two_groups().train & (two_groups().labels == 0)),
+        "training nodes of one class only",
+    ),
+    "one node": (two_groups(sparse=True).subgraph(np.arange(1)), "training nodes of one class"),
+}
+
+
+@pytest.mark.slow
+def test_only_those_who_need_it_import_pyg() -> None:
+    """Its import takes seconds, which FedGT must not cost."""
+    program = (
+        "import sys\n"
+        "from fedgt_client.methods import METHODS\n"
+        "from tests.fedgt_client.graphs import settings, two_groups\n"
+        "method = METHODS['fedgt'](two_groups(), settings(), 'alba')\n"
+        "method.fit(method.initial_arrays(), 1)\n"
+        "assert not any(name.startswith('torch_geometric') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_learns(name: str) -> None:
+    results = federated(institution(name, dropout=0.0, lr=0.02, rounds=30), 30)
+    assert results[-1].metrics["train_loss"] < 0.7 * results[0].metrics["train_loss"]
+    assert results[-1].metrics["val_accuracy"] > 0.9
+    assert results[-1].metrics["test_accuracy"] > 0.9
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_starts_alike_and_chance_is_the_institution_s(name: str) -> None:
+    one, other = institution(name), institution(name, two_groups(30, seed=5), "bree")
+    assert_same(one.initial_arrays(), other.initial_arrays())
+    namesake = institution(name, two_groups(), "bree")
+    first, second = (m.fit(m.initial_arrays(), 1) for m in (one, namesake))
+    assert first.metrics["train_loss"] != second.metrics["train_loss"]
+
+
+@pytest.mark.parametrize("batch", [0, 5])
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_restored_institution_goes_on_to_the_byte(name: str, batch: int) -> None:
+    method, resumed = (institution(name, batch_size=batch) for _ in range(2))
+    sent = method.initial_arrays()
+    method.fit(sent, 1)
+    resumed.restore(method.durable())
+    expected, found = (m.fit(sent, 2) for m in (method, resumed))
+    assert_same(found.upload, expected.upload)
+    assert_same(resumed.durable(), method.durable())
+    assert found.metrics == expected.metrics
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", BASELINES)
+def test_odd_institutions_take_part_with_a_warning(name: str, kind: str) -> None:
+    graph, warning = ODD[kind]
+    method = institution(name, graph)
+    results = federated(method, 2)
+    if warning:
+        assert any(warning in text for text in results[0].warnings), results[0].warnings
+    assert results[1].warnings == []
+    for array in results[-1].upload.values():
+        assert np.isfinite(array).all()
+        assert array.dtype == np.float32
+    if kind == "no training nodes":
+        assert math.isnan(results[0].metrics["train_loss"])
+        moved = results[0].upload.keys() & method.initial_arrays().keys()
+        assert not any(results[0].upload[name].any() for name in moved)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_value_that_is_not_finite(name: str) -> None:
+    features = two_groups().dense_features().copy()
+    features[:, 0] = np.nan
+    method = institution(name, replace(two_groups(), features=features))
+    result = method.fit(method.initial_arrays(), 1)
+    assert result.metrics["skipped_steps"] == 1
+    assert "1 training steps left out: their gradient was not finite" in result.warnings
+    for name, array in result.upload.items():
+        assert np.isfinite(array).all(), name
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_nothing_of_a_node_leaves(name: str) -> None:
+    graph = two_groups(44)
+    method = institution(name, graph)
+    result = method.fit(method.initial_arrays(), 1)
+    arcs = len(graph.indices)
+    for key, array in result.upload.items():
+        assert not {44, arcs, arcs // 2} & set(array.shape), key
+    secrets = set(graph.dense_features().ravel().tolist())
+    released = {value for array in result.upload.values() for value in array.ravel().tolist()}
+    assert not released & secrets - {0.0}

@@ -1,0 +1,92 @@
+"""FED-PUB: masks that are personal and sparse, and the embedding all compute alike."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fedgt_client.methods.fedpub import random_graph
+from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.masked_gcn import MaskedGCN
+from shared.wire import FUNCTIONAL_EMBEDDING
+from tests.fedgt_client.graphs import dense_adjacency, two_groups
+from tests.fedgt_client.methods.baselines import federated, institution
+
+
+def test_masks_stay_at_home_and_the_embedding_goes() -> None:
+    method = institution("fedpub")
+    names = method.initial_arrays().keys()
+    result = method.fit(method.initial_arrays(), 1)
+    assert not any("mask" in name for name in result.upload)
+    assert result.upload.keys() == names | {FUNCTIONAL_EMBEDDING}
+    assert result.upload[FUNCTIONAL_EMBEDDING].shape == (16,)
+    assert "model.head.mask" in method.durable()
+
+
+def test_masks_become_sparse_where_nothing_is_to_be_learned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights of a feature that is always 0 here have no use: L1 takes them out."""
+    monkeypatch.setattr("fedgt_client.methods.fedpub._SPARSITY", 1.0)
+    graph = two_groups()
+    features = graph.dense_features().copy()
+    features[:, 5] = 0.0
+    method = institution(
+        "fedpub", replace(graph, features=features), lr=0.02, lr_schedule="constant"
+    )
+    results = federated(method, 60)
+    mask = np.abs(method.durable()["model.layers.0.mask"])
+    assert (mask[5] == 0.0).all()
+    assert (mask[:2] > 0.1).any()
+    first, last = results[0].metrics["mask_sparsity"], results[-1].metrics["mask_sparsity"]
+    assert first == 0.0
+    assert 0.0 < last < 1.0
+    assert results[-1].metrics["val_accuracy"] > 0.9
+
+
+def test_a_masked_weight_counts_in_training_and_not_in_evaluation() -> None:
+    model = MaskedGCN(6, 2, width=4, layers=2, dropout=0.0, threshold=1e-3)
+    tensors = GraphTensors.of(two_groups(), torch.device("cpu"))
+    with torch.no_grad():
+        model.head.mask.fill_(5e-4)
+    nodes = tensors.all_nodes()
+    assert model.train()(tensors, nodes).abs().max() > 0
+    assert model.eval()(tensors, nodes).abs().max() == 0
+    assert model.sparsity() == pytest.approx(8 / (24 + 16 + 8))
+
+
+def test_a_convolution_by_hand() -> None:
+    """D^-1/2 (A + I) D^-1/2 X (θ ⊙ μ) + b."""
+    graph = two_groups()
+    tensors = GraphTensors.of(graph, torch.device("cpu"))
+    model = MaskedGCN(6, 2, width=4, layers=1, dropout=0.0, threshold=1e-3).eval()
+    weights = dict(model.named_parameters())
+    with torch.no_grad():
+        weights["layers.0.mask"].normal_()
+    adjacency = torch.from_numpy(dense_adjacency(graph)).float() + torch.eye(40)
+    scale = adjacency.sum(1).rsqrt()
+    weight = weights["layers.0.weight"] * weights["layers.0.mask"]
+    expected = scale[:, None] * adjacency * scale @ tensors.features @ weight
+    found = model.representations(tensors.features, tensors.edge_index())
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_proximal_term_keeps_near() -> None:
+    """From the second round on, the same step with a pull back is another one."""
+    near, far = institution("fedpub", dropout=0.0), institution("fedpub", dropout=0.0)
+    sent = near.initial_arrays()
+    for method in (near, far):
+        method.fit(sent, 1)
+    elsewhere = {name: array + np.float32(0.1) for name, array in sent.items()}
+    assert near.fit(sent, 2).metrics["train_loss"] != far.fit(elsewhere, 2).metrics["train_loss"]
+
+
+def test_the_random_graph_is_the_same_for_everyone() -> None:
+    (features, links), (again, _) = random_graph(7, seed=3), random_graph(7, seed=3)
+    assert features.tobytes() == again.tobytes()
+    assert features.shape == (500, 7)
+    assert (links // 100)[0].tolist() == (links // 100)[1].tolist()
+    assert abs(len(links[0]) / (5 * 100 * 99) - 0.1) < 0.01
+    one, other = (institution("fedpub", two_groups(n), "a") for n in (40, 44))
+    assert one.initial_arrays().keys() == other.initial_arrays().keys()

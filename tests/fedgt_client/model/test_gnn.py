@@ -1,0 +1,73 @@
+"""Sampled neighbours, by hand and by count."""
+
+import numpy as np
+import torch
+
+from fedgt_client.model.gcn import GCN
+from fedgt_client.model.gnn import GraphTensors, drawn, hop
+from fedgt_client.model.sage import GraphSAGE
+from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
+
+CPU = torch.device("cpu")
+
+
+def test_all_neighbours() -> None:
+    graph = two_groups()
+    sources, rows = drawn(GraphTensors.of(graph, CPU), torch.tensor([7, 2]), None)
+    for position, node in enumerate((7, 2)):
+        expected = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]
+        assert sources[rows == position].tolist() == expected.tolist()
+
+
+def test_drawn_neighbours_are_neighbours_each_once_and_as_many_as_there_are() -> None:
+    graph = two_groups()
+    tensors, nodes = GraphTensors.of(graph, CPU), torch.arange(40).flip(0)
+    sources, rows = drawn(tensors, nodes, 5)
+    assert len(set(zip(sources.tolist(), rows.tolist(), strict=True))) == len(sources)
+    assert (dense_adjacency(graph)[nodes[rows].numpy(), sources.numpy()] == 1).all()
+    expected = np.minimum(np.diff(graph.indptr)[nodes.numpy()], 5)
+    assert torch.bincount(rows, minlength=40).tolist() == expected.tolist()
+
+
+def test_every_neighbour_is_drawn_as_often() -> None:
+    tensors = GraphTensors.of(two_groups(), CPU)
+    draws = [drawn(tensors, torch.tensor([3]), 2)[0] for _ in range(600)]
+    counts = torch.bincount(torch.cat(draws), minlength=40)
+    degree = int(tensors.indptr.diff()[3])
+    found = counts[counts > 0]
+    assert len(found) == degree
+    assert ((found - 1200 / degree).abs() < 6 * (1200 / degree) ** 0.5).all()
+
+
+def test_a_hop_lists_its_targets_first() -> None:
+    tensors, nodes = GraphTensors.of(two_groups(), CPU), torch.tensor([9, 4, 30])
+    step = hop(tensors, nodes, 3)
+    assert step.inputs[: step.targets].tolist() == [9, 4, 30]
+    assert len(step.inputs.unique()) == len(step.inputs)
+    sources, targets = step.edge_index
+    for source, target in zip(step.inputs[sources], step.inputs[targets], strict=True):
+        assert dense_adjacency(two_groups())[int(target), int(source)] == 1
+    assert len(hop(GraphTensors.of(without_links(two_groups()), CPU), nodes, 3).inputs) == 3
+
+
+def test_scores_do_not_depend_on_the_batch() -> None:
+    tensors = GraphTensors.of(two_groups(), CPU)
+    sage = GraphSAGE(6, 2, width=8, layers=2, samples=3, dropout=0.5).eval()
+    gcn = GCN(6, 2, width=8, layers=2, dropout=0.5).eval()
+    nodes = torch.tensor([5, 0, 31])
+    for model in (sage, gcn):
+        whole = model(tensors, tensors.all_nodes())
+        torch.testing.assert_close(model(tensors, nodes), whole[nodes])
+
+
+def test_sage_by_hand() -> None:
+    """W_neigh mean(h_u) + b + W_self h_v, for one layer."""
+    graph = two_groups()
+    tensors = GraphTensors.of(graph, CPU)
+    model = GraphSAGE(6, 2, width=8, layers=1, samples=3, dropout=0.0).eval()
+    weights = dict(model.named_parameters())
+    adjacency = torch.from_numpy(dense_adjacency(graph)).float()
+    means = adjacency @ tensors.features / adjacency.sum(1, keepdim=True).clamp_min(1)
+    expected = means @ weights["layers.0.lin_l.weight"].T + weights["layers.0.lin_l.bias"]
+    expected += tensors.features @ weights["layers.0.lin_r.weight"].T
+    torch.testing.assert_close(model(tensors, tensors.all_nodes()), expected)

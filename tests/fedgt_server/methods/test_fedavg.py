@@ -1,0 +1,61 @@
+"""FedAvg at the coordinator, by hand."""
+
+import numpy as np
+import pytest
+
+from fedgt_server.methods import METHODS, server_method
+from fedgt_server.methods.fedavg import FedAvg
+from shared.config import METHOD_DEFAULTS, RunConfig
+from shared.wire import NUM_EXAMPLES, Arrays, Profile, Update
+
+INITIAL: Arrays = {"weight": np.ones((1, 2), np.float32), "bias": np.zeros(1, np.float32)}
+
+
+def update(name: str, change: float, examples: float | None) -> Update:
+    arrays = {key: np.full_like(array, change) for key, array in INITIAL.items()}
+    return Update(name, arrays, {} if examples is None else {NUM_EXAMPLES: examples})
+
+
+def after(*updates: Update) -> Arrays:
+    method = FedAvg()
+    method.begin(INITIAL)
+    method.aggregate({given.institution: given for given in updates})
+    return method.message("anyone")
+
+
+def test_weights_are_by_examples() -> None:
+    """1 + (30 · 1 + 10 · 5 + 0 · 100) / 40 = 3."""
+    found = after(update("a", 1.0, 30), update("b", 5.0, 10), update("c", 100.0, 0))
+    assert found["weight"].tolist() == [[3.0, 3.0]]
+    assert found["bias"].tolist() == [2.0]
+    assert found["bias"].dtype == np.float32
+
+
+@pytest.mark.parametrize("examples", [0.0, -3.0, None])
+def test_without_any_examples_all_count_alike(examples: float | None) -> None:
+    found = after(update("a", 1.0, examples), update("b", 3.0, examples))
+    assert found["bias"].tolist() == [2.0]
+
+
+def test_order_of_answers_does_not_matter() -> None:
+    updates = [update(name, value, 3) for name, value in (("a", 0.1), ("b", 1e-4), ("c", 7.0))]
+    assert after(*updates)["weight"].tobytes() == after(*reversed(updates))["weight"].tobytes()
+
+
+def test_restored() -> None:
+    method, other = FedAvg(), FedAvg()
+    method.begin(INITIAL)
+    method.aggregate({"a": update("a", 0.5, 1)})
+    other.restore(method.durable())
+    assert other.message("b")["bias"].tolist() == method.message("b")["bias"].tolist() == [0.5]
+
+
+def test_an_update_must_hold_every_parameter() -> None:
+    shapes = {"weight": [1, 2], "bias": [1]}
+    assert FedAvg().expected(Profile("1", [], [], shapes)) == shapes
+
+
+def test_both_sides_know_every_method() -> None:
+    assert METHODS.keys() == METHOD_DEFAULTS.keys() | {"fedgt", "local"}
+    for name in METHODS:
+        assert server_method(RunConfig.build({"method": name})) is not None
