@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -73,7 +74,12 @@ class _Simulation:
         self._app = stage_app(scratch / "fedgt")
         self._settings = scratch / "settings.toml"
         self._home = scratch / "flower"
+        self._programs = _programs(scratch)
         self._environment = os.environ | _environment(scratch, self._home) | mark
+        # Flower starts its programs by name.
+        self._environment["PATH"] = os.pathsep.join(
+            (str(self._programs), os.environ.get("PATH", ""))
+        )
         self._environment.pop("RAY_ADDRESS", None)  # of a cluster that is not ours
         self._home.mkdir()
         (self._home / "config.toml").write_text(
@@ -108,7 +114,7 @@ class _Simulation:
     def _start(self, command: str, *arguments: str) -> "subprocess.Popen[bytes]":
         # A session of its own: Ctrl-C reaches this process alone, which then ends the others.
         return subprocess.Popen(
-            [str(Path(sys.executable).parent / command), *arguments],
+            [str(self._programs / command), *arguments],
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=self._log,
@@ -162,11 +168,32 @@ def _follow(flwr: "subprocess.Popen[bytes]", events: _Events, observe: Observer)
         time.sleep(_POLL)
 
 
+def _programs(scratch: Path) -> Path:
+    """The folder of Flower's programs; another way to them where its path has a space.
+
+    Ray starts its workers by a line that it takes apart at spaces, and would wait for them for
+    ever: they start from a link to this environment instead.
+    """
+    beside = Path(sys.executable).parent
+    if " " not in str(beside):
+        return beside
+    (scratch / "environment").symlink_to(sys.prefix)
+    programs = scratch / "programs"
+    programs.mkdir()
+    for entry in entry_points(group="console_scripts"):
+        if entry.dist and entry.dist.name == "flwr":
+            script = programs / entry.name
+            script.write_text(
+                f"#!{scratch}/environment/bin/python\nimport sys\n"
+                f"from {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n"
+            )
+            script.chmod(0o755)
+    return programs
+
+
 def _environment(scratch: Path, home: Path) -> dict[str, str]:
     here = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1,localhost")))
     return {
-        # Flower starts its programs by name.
-        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),
         "PYTHONUNBUFFERED": "1",
         "NO_PROXY": here,
         "no_proxy": here,
