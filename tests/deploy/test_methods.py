@@ -10,7 +10,7 @@ from fedgt_client import app as client_app
 from fedgt_client.methods import METHODS
 from tests.deploy.runs import CLIENTS, saved_bytes, small
 
-pytestmark = pytest.mark.usefixtures("own_cache")
+pytestmark = [pytest.mark.usefixtures("own_cache"), pytest.mark.slow]
 
 # Test accuracy after ROUNDS rounds, pinned loosely: libraries round differently.
 ROUNDS = 6
