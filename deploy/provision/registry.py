@@ -4,6 +4,7 @@ By Flower's control API, as ``flwr supernode register`` and ``unregister`` use i
 do not tell which node has which key, and so cannot be run twice or undone by name.
 """
 
+import time
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from deploy.provision.pki import fingerprint
 from shared.errors import FedGTError
 
 _UNREGISTERED = "unregistered"
+_ATTEMPTS = 8
+_PAUSE = 2.0  # seconds
 
 
 @dataclass
@@ -34,7 +37,7 @@ def register(kit: Path) -> Registered:
     """Register the kit's keys at its SuperLink, and take the revoked ones out."""
     address, client = _client(kit)
     try:
-        return _align(Ring(kit), client)
+        return _patiently(Ring(kit), client)
     except (httpx.ConnectError, httpx.TimeoutException) as error:
         raise FedGTError(
             f"no SuperLink answers at {address} ({error}): run ./start-superlink.sh first"
@@ -44,6 +47,18 @@ def register(kit: Path) -> Registered:
         raise FedGTError(f"the SuperLink at {address} refuses: {reason}") from None
     finally:
         client.close()
+
+
+def _patiently(ring: Ring, client: ControlHttpClient) -> Registered:
+    """Align; a SuperLink that has just begun to listen may not have its database yet."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _align(ring, client)
+        except httpx.HTTPStatusError as error:
+            if not error.response.is_server_error:
+                raise
+            time.sleep(_PAUSE)
+    return _align(ring, client)
 
 
 def _client(kit: Path) -> tuple[str, ControlHttpClient]:

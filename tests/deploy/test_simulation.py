@@ -103,7 +103,12 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, how: signal.Signals) 
     command = Path(sys.executable).parent / "fedgt"
     arguments = ("--engine", "flower", "--rounds", "5000", "--clients", "2", "--out", str(out))
     run = subprocess.Popen(
-        [command, "run", *arguments], stderr=subprocess.PIPE, text=True, env=os.environ.copy()
+        [command, "run", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ.copy(),
+        # As in a terminal, also where the tests run in the background of a shell.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         deadline = time.monotonic() + _START
