@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import psutil
@@ -83,6 +84,10 @@ def admission(bank: Machine) -> State:
     return check_admission(InstitutionKit.open(bank.folder)).state
 
 
+@pytest.mark.skipif(
+    " " in sys.prefix,
+    reason="Flower's SuperLink has no database in an environment whose path has a space",
+)
 @pytest.mark.slow
 def test_a_federation_of_kits(tmp_path: Path) -> None:
     with marked_processes() as mark:
