@@ -2,8 +2,8 @@
 
 The same keys, in kebab-case, stand with their defaults in ``[tool.flwr.app.config]`` of
 ``pyproject.toml``, where Flower reads them; a test keeps the two equal. Where the paper's words and
-what was measured to work differ, the difference is a key, and the preset ``paper`` sets them all
-back.
+what was measured to work differ, the difference is a key, and the preset ``paper`` sets these keys
+back. What the paper leaves open (scale of inputs, space of global nodes) has no key.
 """
 
 import re
