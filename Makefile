@@ -21,11 +21,12 @@ $(INSTALLED): pyproject.toml
 demo: setup
 	$(BIN)/fedgt demo
 
+# The files of tests run on both cores; those of one file stay together and in their order.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-fast: setup
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
 
 lint: setup
 	$(BIN)/ruff check .
