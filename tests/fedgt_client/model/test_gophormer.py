@@ -66,9 +66,7 @@ def padded(layer: EgoLayer, hidden: Tensor, closeness: Tensor, mask: Tensor) -> 
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_what_is_not_computed_does_not_count(
-    layers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_computed_does_not_count(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither padding, nor what the last layer makes of other members than the node itself."""
     monkeypatch.setattr("fedgt_client.model.gophormer._CHUNK", 16)
     model = Gophormer(6, 2, width=8, layers=layers, heads=2, samples=8, dropout=0.0)
