@@ -174,7 +174,15 @@ def test_facts_of_a_round() -> None:
     assert sorted(facts["institutions"]) == ["a", "b"]
     assert facts["institutions"]["a"]["bytes_up"] > 0
     assert facts["institutions"]["a"]["bytes_down"] > 0
+    # (3 + 2) and 2 · 2 · 4 numbers of four bytes.
+    assert facts["institutions"]["a"]["uploads"] == {"weights": 20, "global_nodes": 64}
     assert facts["order"] == ["a", "b"]
+
+
+def test_who_keeps_everything_uploads_nothing() -> None:
+    strategy, grid = started(Node("a", uploads=False), Node("b", uploads=False), method="local")
+    facts = strategy.take(1, strategy.admissible(ask(strategy, grid, 1)))
+    assert [at["uploads"] for at in facts["institutions"].values()] == [{}, {}]
 
 
 @pytest.mark.parametrize("method", ["fedgt", "local"])
