@@ -100,6 +100,11 @@ class RunConfig(BaseModel):
         True, description="learned multiple of log PPR in local attention (not in the paper)"
     )
     global_nodes: int = Field(10, ge=0, description="n_g; 0: no global attention")
+    global_attention: bool = Field(
+        True,
+        description="nodes attend to the global nodes too; off: these serve only to compare "
+        "institutions",
+    )
     global_node_sets: Literal["layers", "input"] = Field(
         "layers",
         description="what global nodes are centres of: the representations at every "
@@ -151,6 +156,9 @@ class RunConfig(BaseModel):
     give_up_after: float = Field(
         3600.0, gt=0, description="seconds without quorum until the run ends with a checkpoint"
     )
+    checkpoints: bool = Field(
+        True, description="the coordinator keeps what 'resume' needs; off saves time in experiments"
+    )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
 
     # --- the institution's machine ------------------------------------------------------------
@@ -179,6 +187,8 @@ class RunConfig(BaseModel):
                 f"ldp is 'all', but method {self.method} uploads its updates without noise: "
                 "choose method fedgt, or ldp off"
             )
+        if self.resume and not self.checkpoints:
+            raise ValueError("resume is on, but checkpoints is off: there is nothing to resume")
         if self.hidden % self.heads:
             raise ValueError(f"heads is {self.heads}, which does not divide hidden {self.hidden}")
         if (

@@ -105,10 +105,10 @@ def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
         raise
 
 
-def write_json(target: Path, document: Any) -> None:
-    """Write ``document`` as indented JSON, atomically."""
+def write_json(target: Path, document: Any, *, indent: int | None = 2) -> None:
+    """Write ``document`` as JSON, atomically; on one line where ``indent`` is None."""
     with atomic_file(target) as staging:
-        staging.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        staging.write_text(json.dumps(document, indent=indent, ensure_ascii=False) + "\n")
 
 
 def write_tensors(target: Path, tensors: Mapping[str, Array]) -> None:

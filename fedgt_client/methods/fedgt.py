@@ -53,6 +53,7 @@ class FedGT(ClientMethod):
             heads=config.heads,
             dropout=config.dropout,
             ppr_bias=config.ppr_bias,
+            global_attention=config.global_attention,
         ).to(device)
         self._learner = Learner(self._model, config)
         self._global_nodes = GlobalNodes.initial(
