@@ -8,7 +8,7 @@ TORCH ?= torch==2.13.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-fast lint clean
+.PHONY: setup demo test test-fast test-times lint clean
 
 setup: $(INSTALLED)
 
@@ -22,10 +22,13 @@ demo: setup
 	$(BIN)/fedgt demo
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m 'not alone'
 
 test-fast: setup
 	$(BIN)/python -m pytest -m 'not slow'
+
+test-times: setup
+	$(BIN)/python -m pytest -m alone -s
 
 lint: setup
 	$(BIN)/ruff check .
