@@ -8,7 +8,7 @@ TORCH ?= torch==2.13.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-fast lint clean
+.PHONY: setup demo test test-fast test-times lint clean
 
 setup: $(INSTALLED)
 
@@ -23,10 +23,13 @@ demo: setup
 
 # The files of tests run on both cores; those of one file stay together and in their order.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not alone'
 
 test-fast: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
+
+test-times: setup
+	$(BIN)/python -m pytest -m alone -s
 
 lint: setup
 	$(BIN)/ruff check .

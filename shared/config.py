@@ -172,6 +172,12 @@ class RunConfig(BaseModel):
         "are bit-identical only for equal numbers",
     )
     memory_budget_mb: int = Field(4096, ge=1, description="above it a step works in batches")
+    worker_idle: float = Field(
+        1800.0,
+        gt=0,
+        description="seconds without a message until the process ends that an institution "
+        "keeps between rounds",
+    )
 
     @field_validator("federation", "run_name")
     @classmethod
