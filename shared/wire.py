@@ -29,6 +29,10 @@ GLOBAL_NODES = "global_nodes"  # shape: (sets, n_g, d)
 LABEL_DISTRIBUTION = "label_distribution"  # shape: (classes,); only for similarity 'label'
 
 FUNCTIONAL_EMBEDDING = "functional_embedding"  # shape: (d,); only for method fedpub
+# Only for method fedsage, shape: (rows, features); unlike all others they can disclose features of
+# nodes. Up: what is generated here, and gradients of what others have generated; down: the reverse.
+GENERATED_FEATURES = "generated_features"
+GENERATED_GRADIENTS = "generated_gradients"
 # Metrics with a meaning of their own.
 NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
 GRADIENT_NORM = "gradient_norm"  # of the round's last step; only for method gcfl

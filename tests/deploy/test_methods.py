@@ -22,6 +22,7 @@ GOLDEN = {
     "fedavg": 0.504,
     "fedper": 0.500,
     "gcfl": 0.504,
+    "fedsage": 0.5,
     "fedpub": 0.500,
     "gophormer": 0.451,
     "graphgps": 0.485,
