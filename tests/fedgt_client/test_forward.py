@@ -51,16 +51,22 @@ alba = Institution(here / "data", here / "state")
 while not (here / "go").exists():
     time.sleep(0.05)
 reply = alba.send("query", Question().to_records())
-(here / "part").write_text(json.dumps(reply.error.reason if reply.has_error() else "answered"))
+(here / "part").write_text(json.dumps(reply.error.reason))
 (here / "part").rename(here / "said")
 """
 
 
 class Site:
-    """Flower's processes at an institution."""
+    """Flower's processes at an institution.
+
+    It has no torch, which takes seconds and does not matter here: its worker says so.
+    """
 
     def __init__(self, place: Path) -> None:
         self._place = place
+        self._paths = os.pathsep.join((str(place / "without"), str(_ROOT)))
+        (place / "without").mkdir()
+        (place / "without" / "torch.py").write_text("raise ImportError('no torch')\n")
         self.supernode = self._start(_SUPERNODE)
         assert self.supernode.stdout is not None
         assert self.supernode.stdout.readline() == "ready\n"
@@ -70,10 +76,9 @@ class Site:
         wait_until((place / "loaded").exists, "the app is loaded")
 
     def _start(self, code: str, *arguments: str) -> "subprocess.Popen[str]":
-        environment = os.environ | {"PYTHONPATH": str(_ROOT)}
         return subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
-            env=environment,
+            env=os.environ | {"PYTHONPATH": self._paths},
             stdout=subprocess.PIPE if code == _SUPERNODE else None,
             text=True,
         )
@@ -162,7 +167,7 @@ def test_a_hung_worker(alba: Institution) -> None:
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"])
 def test_the_worker_ends_with_its_supernode(tmp_path: Path, alba: Institution, number: str) -> None:
     site = Site(tmp_path)
-    assert site.deliver() == "answered"
+    assert site.deliver() == "ImportError: no torch"
     pid = alba.worker()
     assert is_running(pid)
     # Flower's executor may linger: it retries what it was doing.
@@ -173,7 +178,7 @@ def test_the_worker_ends_with_its_supernode(tmp_path: Path, alba: Institution, n
 
 def test_the_worker_ends_with_its_executor(tmp_path: Path, alba: Institution) -> None:
     site = Site(tmp_path)
-    assert site.deliver() == "answered"
+    assert site.deliver() == "ImportError: no torch"
     pid = alba.worker()
     site.executor.kill()
     wait_for_end(pid)
