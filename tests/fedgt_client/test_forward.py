@@ -33,8 +33,9 @@ while True:
 
 # Stands for flower-superexec, which starts a process for each message.
 _EXECUTOR = """
-import signal, subprocess, sys
-subprocess.Popen([sys.executable, "-c", sys.argv[1], *sys.argv[2:]])
+import os, signal, subprocess, sys
+code, place = sys.argv[1:3]
+subprocess.Popen([sys.executable, "-c", code, place, "--parent-pid", str(os.getpid())])
 while True:
     signal.pause()
 """
