@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,10 @@ class Running:
     def wait_for_round(self, run_name: str, number: int) -> None:
         """Wait for the end of a round."""
         for awaited in range(1, number + 1):
-            wait_until(
-                lambda awaited=awaited: len(self.rounds(run_name)) >= awaited,
-                f"round {awaited} is over",
-            )
+            wait_until(partial(self._has_played, run_name, awaited), f"round {awaited} is over")
+
+    def _has_played(self, run_name: str, number: int) -> bool:
+        return len(self.rounds(run_name)) >= number
 
     def processes(self, word: str) -> list[psutil.Process]:
         """Those of the federation that have a word in their command line."""

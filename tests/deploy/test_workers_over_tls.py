@@ -64,6 +64,6 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
         for name in ENDS:
             federation.supernodes[name].wait(60)
         # Also those that were at work on a message end, and start no worker.
-        for word in ("flwr-clientapp", ".worker"):
-            wait_until(lambda word=word: not federation.processes(word), f"no {word} is left")
+        wait_until(lambda: not federation.processes("flwr-clientapp"), "no app is left")
+        wait_until(lambda: not federation.workers(), "no worker is left")
     assert not mark.processes()
