@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,15 +88,17 @@ class Running:
         """Those of the federation that have a word in their command line."""
         found = []
         for process in self._mark.processes():
-            try:
+            with suppress(psutil.NoSuchProcess):
                 if word in " ".join(process.cmdline()):
                     found.append(process)
-            except psutil.NoSuchProcess:
-                continue
         return found
 
     def workers(self) -> dict[str, psutil.Process]:
         """Workers by their institution, whose folder they work in; no two have the same."""
-        found = {Path(worker.cwd()).name: worker for worker in self.processes(".worker")}
-        assert len(found) == len(self.processes(".worker"))
+        found: dict[str, psutil.Process] = {}
+        for worker in self.processes("fedgt_client.worker"):
+            with suppress(psutil.NoSuchProcess):
+                name = Path(worker.cwd()).name
+                assert name not in found
+                found[name] = worker
         return found

@@ -52,9 +52,7 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
         workers["bank-a"].kill()
         seen = len(federation.rounds("small"))
         federation.wait_for_round("small", seen + 2)
-        assert [event["missing"] for event in federation.rounds("small")] == [[]] * (
-            len(federation.rounds("small"))
-        )
+        assert not any(event["missing"] for event in federation.rounds("small"))
         now = federation.workers()
         assert set(now) == set(ENDS)
         assert {name for name in ENDS if now[name].pid != workers[name].pid} == {"bank-a"}
@@ -62,7 +60,7 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
         for name, number in ENDS.items():
             federation.supernodes[name].send_signal(number)
         for name in ENDS:
-            federation.supernodes[name].wait(60)
+            federation.supernodes[name].wait(120)
         # Also those that were at work on a message end, and start no worker.
         wait_until(lambda: not federation.processes("flwr-clientapp"), "no app is left")
         wait_until(lambda: not federation.workers(), "no worker is left")
