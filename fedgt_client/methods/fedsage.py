@@ -134,7 +134,7 @@ class FedSage(FedAvg):
         if not len(bereft):
             return loss
         hidden, linked = impaired.links(nodes[bereft])
-        # As many as are missing, as in the authors' code: dGen's numbers mean nothing at first.
+        # As many as are missing: the numbers of dGen mean nothing at first.
         owners = torch.arange(len(bereft), device=nodes.device)
         owners = owners.repeat_interleave(missing[bereft].clamp_max(MOST))
         chosen = latent.index_select(0, bereft[owners])
