@@ -108,7 +108,7 @@ _KEYS: dict[str, Callable[[Job], str]] = {
     "dataset": lambda job: job.dataset,
     "setting": lambda job: job.setting,
     "clients": lambda job: str(job.clients),
-    "variant": lambda job: job.variant or job.kind,
+    "variant": lambda job: job.variant if job.kind == "run" else job.kind,
     "seed": lambda job: str(job.seed),
     "extra": lambda job: "/".join(f"{key}:{value}" for key, value in job.extra) or "none",
 }
