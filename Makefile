@@ -8,7 +8,7 @@ TORCH ?= torch==2.13.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-fast lint clean
+.PHONY: setup demo test test-fast test-times lint clean
 
 setup: $(INSTALLED)
 
@@ -21,11 +21,15 @@ $(INSTALLED): pyproject.toml
 demo: setup
 	$(BIN)/fedgt demo
 
+# The files of tests run on both cores; those of one file stay together and in their order.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not alone'
 
 test-fast: setup
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
+
+test-times: setup
+	$(BIN)/python -m pytest -m alone -s
 
 lint: setup
 	$(BIN)/ruff check .

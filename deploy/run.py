@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inprocess import InProcessGrid
+from fedgt_client.app import app
 from fedgt_client.data import open_institution
 from fedgt_server.methods import server_method
 from fedgt_server.round import Federation, Observer
@@ -46,8 +47,6 @@ def run_in_process(
     config: RunConfig, clients: int, observe: Observer = lambda _: None
 ) -> dict[str, Any]:
     """Run ``clients`` simulated institutions one after the other in this process."""
-    from fedgt_client.app import app  # takes seconds to import: torch
-
     grid = InProcessGrid(
         app,
         [{"partition-id": index, "num-partitions": clients} for index in range(clients)],

@@ -58,7 +58,16 @@ class RunConfig(BaseModel):
 
     # --- method and rounds --------------------------------------------------------------------
     method: Literal[
-        "fedgt", "local", "gcn", "fedavg", "fedper", "gcfl", "fedpub", "gophormer", "graphgps"
+        "fedgt",
+        "local",
+        "gcn",
+        "fedavg",
+        "fedper",
+        "gcfl",
+        "fedsage",
+        "fedpub",
+        "gophormer",
+        "graphgps",
     ] = Field(
         "fedgt",
         description="which method to train; each but fedgt brings defaults of its own for the "
@@ -172,6 +181,12 @@ class RunConfig(BaseModel):
         "are bit-identical only for equal numbers",
     )
     memory_budget_mb: int = Field(4096, ge=1, description="above it a step works in batches")
+    worker_idle: float = Field(
+        1800.0,
+        gt=0,
+        description="seconds without a message until the process ends that an institution "
+        "keeps between rounds",
+    )
 
     @field_validator("federation", "run_name")
     @classmethod
@@ -250,6 +265,7 @@ METHOD_DEFAULTS: dict[str, dict[str, Scalar]] = {
     "fedavg": _SAGE,
     "fedper": _SAGE,
     "gcfl": _SAGE,
+    "fedsage": _SAGE,
     # As in the authors' code; for overlapping subgraphs they take a tau of 5.
     "fedpub": _BASELINE | {"weight-decay": 1e-6, "tau": 3.0},
     "gophormer": _SAGE | {"lr": 0.001},

@@ -1,0 +1,78 @@
+"""NeighGen: how many neighbours a node misses, and what they look like (Zhang et al. 2021)."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.sage import GraphSAGE
+
+# M, the most neighbours that are generated for a node, as in the authors' code.
+MOST = 5
+
+
+class NeighGen(nn.Module):
+    """An encoder, dGen and fGen, equations 1 and 2."""
+
+    def __init__(self, features: int, *, width: int, samples: int, dropout: float) -> None:
+        super().__init__()
+        self.encoder = GraphSAGE(
+            features, width, width=width, layers=2, samples=samples, dropout=dropout
+        )
+        self.degree = nn.Linear(width, 1)
+        self.feature = nn.Sequential(
+            nn.Linear(width, width), nn.ReLU(), nn.Linear(width, MOST * features)
+        )
+
+    def counts(self, latent: Tensor) -> Tensor:
+        """dGen: the number of missing neighbours, shape (b, d) to (b,)."""
+        # Positive like a number, but unlike after a ReLU, never without a gradient.
+        return functional.softplus(self.degree(latent))[:, 0]
+
+    def features(self, latent: Tensor, noise: Tensor) -> Tensor:
+        """fGen: M neighbours of each node from z + noise, shapes (b, d) to (b, M, p).
+
+        Rows of unit length, as all features are that a model gets here.
+        """
+        generated: Tensor = self.feature(latent + noise)
+        return functional.normalize(generated.unflatten(1, (MOST, -1)), dim=2)
+
+    def latent(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
+        """z of ``nodes``, shape (b, d)."""
+        return functional.relu(self.encoder(graph, nodes))
+
+
+def degree_loss(counts: Tensor, missing: Tensor) -> Tensor:
+    """First term of equation 3: smooth L1 of predicted and true numbers, both of shape (b,)."""
+    return functional.smooth_l1_loss(counts, missing.to(counts))
+
+
+def matching_loss(generated: Tensor, missing: Tensor, hidden: Tensor, linked: Tensor) -> Tensor:
+    """Second term of equation 3, Σ_v Σ_p min_u ‖x̃_v^p − x_u‖², u a hidden neighbour of v.
+
+    Parameters
+    ----------
+    generated : shape (b, M, p)
+    missing : shape (b,), how many neighbours of each are hidden; of more than M, M count
+    hidden : shape (h, p), features of hidden nodes
+    linked : shape (b, h), bool, whose neighbours they are
+    """
+    distances = squared_distances(generated.flatten(0, 1), hidden).view(-1, MOST, len(hidden))
+    nearest = distances.masked_fill(~linked[:, None, :], torch.inf).amin(dim=2)  # shape: (b, M)
+    wanted = torch.arange(MOST, device=missing.device) < missing[:, None]
+    return nearest.where(wanted, 0.0).sum()
+
+
+def nearest_gradients(generated: Tensor, nodes: Tensor) -> Tensor:
+    """Gradient of Σ_k min_u ‖x̃_k − x_u‖² by x̃, u any node here, the other term of equation 4.
+
+    Shapes (k, p) and (n, p) to (k, p): 2 (x̃ − x_u) for the nearest u. Who knows x̃, knows x_u.
+    """
+    nearest = squared_distances(generated, nodes).argmin(dim=1)
+    return 2.0 * (generated - nodes.index_select(0, nearest))
+
+
+def squared_distances(one: Tensor, other: Tensor) -> Tensor:
+    """‖a − b‖² of all pairs of rows, shapes (k, p) and (n, p) to (k, n)."""
+    squares = one.square().sum(1)[:, None] + other.square().sum(1)[None, :]
+    return (squares - 2.0 * one @ other.T).clamp_min(0.0)
