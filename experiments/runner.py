@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.code_version import code_version, library_versions
+from experiments.embeddings import embeddings
 from experiments.job import Job
 from experiments.measures import preprocessing, statistics
 from experiments.records import run_facts, write_record
@@ -63,6 +64,7 @@ KINDS: dict[str, Callable[[Job, Path, OnRound], Facts]] = {
     "run": train,
     "statistics": lambda job, _scratch, _on_round: statistics(job),
     "preprocessing": lambda job, scratch, _on_round: preprocessing(job, scratch),
+    "tsne": embeddings,
 }
 
 

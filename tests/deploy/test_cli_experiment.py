@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from deploy.cli import main
-from deploy.cli.experiment import select
+from deploy.cli.experiment import in_parts, select
 from experiments import grids
 from experiments.grids import Experiment, experiment
 from experiments.job import Job
 from experiments.records import write_record
+from experiments.table import Column, Entry, Row, Table
 from shared.errors import FedGTError
-from tests.experiments.jobs import statistics_of
+from tests.experiments.jobs import statistics_of, write_made
 
 
 def fedgt(
@@ -48,6 +49,12 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (("run", "cost", "--only", "seed=7"), "no run has seed 7; there are: 0, 1, 2"),
         (("run", "cost", "--jobs", "0"), "0"),
         (("run", "cost", "--data-dir", "/nowhere"), "data folder /nowhere does not exist"),
+        (("table", "mian"), "there is no experiment 'mian'"),
+        (("table", "tsne"), "tsne has no table, only a figure: fedgt experiment figure tsne"),
+        (("table", "cost", "--format", "html"), "html"),
+        (("figure", "statistics"), "statistics has no figure, only a table"),
+        (("figure", "cost", "--out", "cost.gif"), "cost.gif is no figure"),
+        (("readme", "--file", "/nowhere/README.md"), "/nowhere/README.md: No such file"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -114,3 +121,64 @@ def test_a_failure_is_told_and_decides_the_exit_code(
     code, _, errors = fedgt(capsys, monkeypatch, "run", tiny, *results)
     assert code == 1
     assert "1 of 2 runs to do" in errors
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("terminal", "80.00 (87.29)"),
+        ("markdown", "| FedGT | 80.00 (87.29) |"),
+        ("csv", 'FedGT,"Cora, 10",80.0,,1,87.29,0.25'),
+    ],
+)
+def test_table_in_three_forms(
+    form: str,
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    arguments = ("table", "louvain", "--format", form, "--results", str(tmp_path))
+    code, out, _ = fedgt(capsys, monkeypatch, *arguments)
+    assert code == 0
+    assert expected in out
+
+
+def test_a_wide_table_is_shown_in_parts() -> None:
+    entries = tuple(Entry(float(index), None, 1) for index in range(5))
+    columns = tuple(Column(str(index)) for index in range(5))
+    whole = Table("t", "method", columns, (Row("FedGT", entries),))
+    assert in_parts(whole, 500) == [whole]
+    narrow = in_parts(whole, 60)
+    assert [len(part.columns) for part in narrow] == [2, 2, 1]
+    assert [entry for part in narrow for entry in part.rows[0].entries] == list(entries)
+    assert [len(part.columns) for part in in_parts(whole, 10)] == [1] * 5
+
+
+def test_a_figure_says_where_it_is_and_what_is_missing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    out = tmp_path / "a.png"
+    arguments = ("figure", "louvain", "--out", str(out), "--results", str(tmp_path))
+    code, text, errors = fedgt(capsys, monkeypatch, *arguments)
+    assert (code, text) == (0, f"figure: {out}\n")
+    assert errors == "17 of 18 runs are missing, first cora/louvain-10/fedpub-0\n"
+    assert out.exists()
+
+
+def test_readme_is_checked_and_rewritten(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    file = tmp_path / "README.md"
+    file.write_text("<!-- table louvain -->\n<!-- end -->\n")
+    arguments = ("readme", "--file", str(file), "--results", str(tmp_path))
+    code, _, errors = fedgt(capsys, monkeypatch, *arguments, "--check")
+    assert code == 1
+    assert "README.md differs from the records: fedgt experiment readme" in errors
+    assert "80.00" not in file.read_text()
+    assert fedgt(capsys, monkeypatch, *arguments) == (0, "", "")
+    assert "80.00 (87.29)" in file.read_text()
+    assert fedgt(capsys, monkeypatch, *arguments, "--check") == (0, "", "")

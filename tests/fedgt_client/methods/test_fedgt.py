@@ -405,6 +405,20 @@ def test_without_global_attention_global_nodes_still_stand_for_the_institution(
     assert any(not np.array_equal(moved[name], results[-1].upload[name]) for name in moved)
 
 
+@pytest.mark.parametrize("memory", [4096, 1])
+def test_representations_are_those_that_global_nodes_are_centres_of(
+    memory: int, cache: Path
+) -> None:
+    method = institution(cache, memory_budget_mb=memory)
+    result = federated(method, 2)[-1]
+    nodes, global_nodes = method.representations()
+    assert nodes.shape == (40, 16)
+    # In the same space: zero mean and unit mean square over the coordinates.
+    assert np.abs(nodes.mean(axis=1)).max() < 1e-5
+    assert np.square(nodes).mean(axis=1) == pytest.approx(np.ones(40), abs=1e-2)
+    assert np.array_equal(global_nodes, result.upload[GLOBAL_NODES][-1])
+
+
 def test_without_global_nodes(cache: Path) -> None:
     method = institution(cache, global_nodes=0, aggregation="mean")
     result = method.fit(method.initial_arrays(), 1)
