@@ -15,7 +15,7 @@ setup: $(INSTALLED)
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[simulation,dev]'
+	$(BIN)/pip install --quiet --editable '.[simulation,experiments,dev]'
 	touch $(INSTALLED)
 
 demo: setup

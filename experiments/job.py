@@ -71,7 +71,7 @@ class Job:
     def row(self) -> str:
         """The row of a table: the variant with what was changed of it."""
         changed = "".join(f"-{key}={value}" for key, value in self.extra)
-        return (self.variant or self.kind) + changed
+        return (self.variant if self.kind == "run" else self.kind) + changed
 
     def request(self) -> dict[str, Any]:
         """What the grid asks for; a record of another request does not answer it."""
@@ -115,7 +115,7 @@ class Job:
         """A guess at how long it takes, in seconds of no particular machine."""
         nodes = CATALOG[self.dataset].nodes * _SHARE.get(self.setting, 1.0)
         if not self.variant:
-            return nodes * 1e-3
+            return nodes * 1e-4
         chosen = variant(self.variant)
         each = _NODE_COST.get(chosen.method, _OTHER_COST)
         if chosen.preset == "paper":

@@ -7,6 +7,7 @@ nobody needs once the record is written, and ``progress``, which the scheduler r
 import json
 import logging
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.code_version import code_version, library_versions
+from experiments.embeddings import embeddings
 from experiments.job import Job
+from experiments.measures import preprocessing, statistics
 from experiments.records import run_facts, write_record
 from shared.config import RunConfig
 from shared.errors import FedGTError
@@ -57,7 +60,12 @@ def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     return run_facts(config, result, Journal(out / "journal.jsonl").rounds(), cpu)
 
 
-KINDS: dict[str, Callable[[Job, Path, OnRound], Facts]] = {"run": train}
+KINDS: dict[str, Callable[[Job, Path, OnRound], Facts]] = {
+    "run": train,
+    "statistics": lambda job, _scratch, _on_round: statistics(job),
+    "preprocessing": lambda job, scratch, _on_round: preprocessing(job, scratch),
+    "tsne": embeddings,
+}
 
 
 def execute(job: Job, results: Path, scratch: Path, on_round: OnRound = lambda _: None) -> None:
@@ -79,6 +87,7 @@ def main() -> None:
 
     def on_round(number: int) -> None:
         if os.getppid() != scheduler:
+            shutil.rmtree(scratch, ignore_errors=True)  # nobody else will
             sys.exit("the scheduler is gone")
         (scratch / PROGRESS).write_text(str(number))
 

@@ -3,18 +3,24 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from deploy.cli.output import Json, notes, print_json, print_table
+from deploy.cli.output import Json, console, notes, print_json, print_table
+from experiments.figures import draw
 from experiments.grids import EXPERIMENTS, experiment
 from experiments.job import Job
+from experiments.readme import README, rewritten
 from experiments.records import RESULTS, finished
 from experiments.schedule import Observer, State, do_all, unfinished
+from experiments.table import Row, Table, comma_separated, markdown
+from experiments.tables import build_table
 from shared.errors import FedGTError
+from shared.files import atomic_file
 
 app = typer.Typer(help="The paper's tables and figures, run and shown.", no_args_is_help=True)
 
@@ -108,7 +114,7 @@ _KEYS: dict[str, Callable[[Job], str]] = {
     "dataset": lambda job: job.dataset,
     "setting": lambda job: job.setting,
     "clients": lambda job: str(job.clients),
-    "variant": lambda job: job.variant or job.kind,
+    "variant": lambda job: job.variant if job.kind == "run" else job.kind,
     "seed": lambda job: str(job.seed),
     "extra": lambda job: "/".join(f"{key}:{value}" for key, value in job.extra) or "none",
 }
@@ -153,3 +159,87 @@ def _left(state: State) -> str:
         return "time left not known yet"
     minutes = seconds / 60
     return f"about {minutes:.0f} min left" if minutes < 90 else f"about {minutes / 60:.1f} h left"
+
+
+_CELL = 22  # characters of '83.41 ± 0.52 (81.49)' and a gap
+
+
+class Form(StrEnum):
+    """How a table is printed."""
+
+    terminal = "terminal"
+    markdown = "markdown"
+    csv = "csv"
+
+
+@app.command()
+def table(
+    name: Annotated[str, typer.Argument(help="An experiment of 'fedgt experiment list'.")],
+    form: Annotated[Form, typer.Option("--format", help="For people, a README, programs.")] = (
+        Form.terminal
+    ),
+    results: Results = RESULTS,
+) -> None:
+    """Print an experiment's table: ours over the seeds, in brackets the paper's."""
+    built = build_table(name, results)
+    if form is Form.markdown:
+        print(markdown(built), end="")
+    elif form is Form.csv:
+        print(comma_separated(built), end="")
+    else:
+        for part in in_parts(built, console.width):
+            print_table(part.title, part.headings(), part.texts(bold=("[bold]", "[/bold]")))
+        for note in built.notes:
+            notes.print(note, highlight=False, markup=False, soft_wrap=True)
+
+
+def in_parts(whole: Table, width: int) -> list[Table]:
+    """A table as several of as many columns as fit beside each other."""
+    labels = max(len(row.label) for row in whole.rows)
+    fitting = max((width - labels - 8) // _CELL, 1)
+    starts = range(0, len(whole.columns), fitting)
+    return [
+        Table(
+            whole.title,
+            whole.first,
+            whole.columns[start : start + fitting],
+            tuple(Row(row.label, row.entries[start : start + fitting]) for row in whole.rows),
+        )
+        for start in starts
+    ]
+
+
+@app.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="An experiment of 'fedgt experiment list'.")],
+    out: Annotated[
+        Path | None, typer.Option(help="A .png, .svg or .pdf file; default: NAME.png.")
+    ] = None,
+    results: Results = RESULTS,
+) -> None:
+    """Draw an experiment's figure from what has been run."""
+    place = out or Path(f"{name}.png")
+    missing = draw(name, results, place)
+    if missing:
+        notes.print(missing, highlight=False, markup=False, soft_wrap=True)
+    print(f"figure: {place}")
+
+
+@app.command()
+def readme(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 where it differs.")
+    ] = False,
+    file: Annotated[Path, typer.Option(help="The file to rewrite.", show_default=False)] = README,
+    results: Results = RESULTS,
+) -> None:
+    """Rewrite the README's tables from the records."""
+    before = file.read_text()
+    after = rewritten(before, results)
+    if after == before:
+        return
+    if check:
+        notes.print(f"{file.name} differs from the records: fedgt experiment readme")
+        raise typer.Exit(1)
+    with atomic_file(file) as staging:
+        staging.write_text(after)
