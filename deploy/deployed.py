@@ -38,7 +38,8 @@ def three_banks(seed: int) -> dict[str, Graph]:
 
 def run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, dict[str, Any]]:
     """Train the banks alone in this process, then together in processes; results by method."""
-    shutil.rmtree(out, ignore_errors=True)  # of an earlier demo
+    for name in ("federation", "local"):
+        shutil.rmtree(out / name, ignore_errors=True)  # of an earlier demo
     graphs = three_banks(seed)
     values: dict[str, Scalar] = {"rounds": rounds, "seed": seed}
     if show:

@@ -65,6 +65,7 @@ class LocalFederation:
         network: Network | None = None,
         own_keys: Collection[str] = (),
     ) -> None:
+        place = place.absolute()  # scripts are started from elsewhere
         self._place, self._mark, self._network = place, mark, network or Network()
         self.name = name
         self.kits = place / "kits"
