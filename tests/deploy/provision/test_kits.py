@@ -306,9 +306,8 @@ def test_another_address_makes_another_certificate(tmp_path: Path, out: Path) ->
     source.write_text(source.read_text().replace("127.0.0.1", "10.1.2.3"))
     provision(source, out)
     server = pki.load_certificate(out / "coordinator" / "server.crt")
-    assert pki.covers(
-        server, ("10.1.2.3", "coordinator.example.org", "localhost", "127.0.0.1", "::1")
-    )
+    inside = ("localhost", "127.0.0.1", "::1", "control")
+    assert pki.covers(server, ("10.1.2.3", "coordinator.example.org", *inside))
     assert (out / "coordinator" / "server.key").read_bytes() == key
 
 
