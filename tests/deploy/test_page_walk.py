@@ -1,4 +1,4 @@
-"""The operator's page, walked from the first command to the last in three folders as three hosts."""
+"""The operator's page, from the first command to the last, in three folders as three hosts."""
 
 import csv
 import json
@@ -33,6 +33,7 @@ _SMALL = "\nhidden = 16\nheads = 2\nsamples = 4\nglobal-nodes = 4\ngive-up-after
 
 def write_tables(graph: Graph, folder: Path) -> None:
     """What an institution has before it hears of a federation."""
+    assert isinstance(graph.features, np.ndarray)
     with (folder / "accounts.csv").open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["account", *graph.feature_names, "risk"])
