@@ -32,7 +32,7 @@ federation = "banks"
 run-name = "small"
 rounds = 2
 min-institutions = 3
-give-up-after = 300.0
+give-up-after = 900.0
 hidden = 16
 heads = 2
 samples = 4
@@ -160,7 +160,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         for name in servers:
             wait_until_healthy(containers[name])
 
-        run = containers["run"].call("small.toml", patience=5 * PATIENCE)
+        run = containers["run"].call("small.toml", patience=3 * PATIENCE)
         assert run.returncode == 0, run.stdout + run.stderr
         result = json.loads((kits / "coordinator/runs/small/result.json").read_text())
         assert (result["rounds"], sorted(result["per_client"])) == (2, list(_NAMES))

@@ -23,7 +23,7 @@ _SETTINGS: dict[str, Scalar] = {
     "run-name": "small",
     "rounds": 2,
     "min-institutions": 3,
-    "give-up-after": 300.0,
+    "give-up-after": 900.0,
     "hidden": 16,
     "heads": 2,
     "samples": 4,

@@ -19,7 +19,7 @@ from shared.graph import Graph
 from tests.deploy.page import Block, blocks
 
 _HOSTS = ("coordinator", "bank-a", "bank-b")
-_RUN = 5 * PATIENCE
+_RUN = 3 * PATIENCE
 # HOST.example.org:PATH is a folder beside this host's.
 _SCP = """#!/bin/sh
 set -eu
@@ -28,7 +28,7 @@ how=
 path=${2#*:}
 exec cp $how "$1" "$HOSTS/${2%%.*}/${path:-.}"
 """
-_SMALL = "\nhidden = 16\nheads = 2\nsamples = 4\nglobal-nodes = 4\ngive-up-after = 300.0\n"
+_SMALL = "\nhidden = 16\nheads = 2\nsamples = 4\nglobal-nodes = 4\ngive-up-after = 900.0\n"
 
 
 def write_tables(graph: Graph, folder: Path) -> None:
