@@ -4,6 +4,7 @@ By Flower's control API, as ``flwr supernode register`` and ``unregister`` use i
 do not tell which node has which key, and so cannot be run twice or undone by name.
 """
 
+import os
 import time
 import tomllib
 from dataclasses import dataclass, field
@@ -63,7 +64,9 @@ def _patiently(ring: Ring, client: ControlHttpClient) -> Registered:
 
 def _client(kit: Path) -> tuple[str, ControlHttpClient]:
     try:
-        address = str(tomllib.loads((kit / "control.toml").read_text())["control"])
+        facts = tomllib.loads((kit / "control.toml").read_text())
+        # Containers reach the SuperLink under another name than the machine they are on.
+        address = os.environ.get("FEDGT_CONTROL") or str(facts["control"])
         root = (kit / "ca.crt").read_bytes()
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
         raise FedGTError(f"{kit} is no coordinator's kit: name its folder") from None
