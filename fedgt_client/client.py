@@ -19,7 +19,7 @@ from fedgt_client.privacy import Ledger
 from fedgt_client.state import SavedRound, StateStore
 from shared.config import RunConfig
 from shared.places import state_dir
-from shared.version import VERSION
+from shared.version import installed_version
 from shared.wire import Profile
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class FedGTClient(NumPyClient):
         return cls(
             institution,
             lambda method: Profile(
-                version=VERSION,
+                version=installed_version(),
                 features=list(graph.feature_names),
                 classes=list(graph.class_names),
                 parameters={

@@ -39,8 +39,11 @@ class StateStore:
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
         """Keep the state after ``round_number``; later rounds, if any, are overtaken."""
         write_tensors(self._path(round_number), tensors)
+        # The last that was played by then, not that very round: it may have been missed.
+        by_then = [kept for kept in self.rounds() if kept <= round_number - _KEPT + 1]
+        oldest = max(by_then, default=0)
         for other in self.rounds():
-            if other > round_number or other <= round_number - _KEPT:
+            if other > round_number or other < oldest:
                 self._path(other).unlink(missing_ok=True)
         return self._saved(round_number)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from shared.errors import FedGTError
@@ -99,10 +100,17 @@ def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
     try:
         yield staging
         staging.chmod(mode & ~_umask())
+        _settle(staging)
         staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)
         raise
+
+
+def _settle(path: Path) -> None:
+    """Have a file on the disk before it takes its name: a power cut must not leave it empty."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
 
 
 def write_json(target: Path, document: Any) -> None:
@@ -115,7 +123,11 @@ def write_tensors(target: Path, tensors: Mapping[str, Array]) -> None:
     """Write named arrays in the safetensors format, atomically."""
     with atomic_file(target) as staging:
         # Not np.ascontiguousarray, which makes a vector of a scalar.
-        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, staging)
+        contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+        try:
+            save_file(contiguous, staging)
+        except SafetensorError as error:
+            raise OSError(f"{target} cannot be written: {error}") from None
 
 
 def open_tensors(source: Path) -> dict[str, Array]:

@@ -66,10 +66,17 @@ def test_the_last_rounds_are_kept(store: StateStore) -> None:
 
 
 def test_rounds_that_were_missed(store: StateStore) -> None:
-    store.save(2, state(2))
-    store.save(9, state(9))
-    assert before(store, 9) is None
+    """A coordinator that goes back asks for rounds before the first that was played again."""
+    for number in (1, 2, 9):
+        store.save(number, state(number))
+    assert store.rounds() == [2, 9]
+    assert before(store, 8) == before(store, 9) == 2
     assert before(store, 20) == 9
+    store.save(8, state(8))  # the coordinator went back
+    assert store.rounds() == [2, 8]
+    for number in (9, 10):
+        store.save(number, state(number))
+    assert store.rounds() == [8, 9, 10]
 
 
 def test_later_rounds_are_overtaken(store: StateStore) -> None:
