@@ -27,10 +27,10 @@ from flwr.superlink.federation import NoOpFederationManager
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_network
+from deploy.machine import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from tests.deploy.kits import fedgt, write_banks
-from tests.deploy.machines import free_ports
 
 
 @pytest.fixture
