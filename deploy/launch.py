@@ -73,7 +73,7 @@ def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> Outcome:
         except httpx.TransportError:
             return Outcome(
                 Ending.failed,
-                "the SuperLink is gone: run ./start-superlink.sh, then 'fedgt resume'",
+                "the SuperLink is gone: run ./start-superlink.sh, then ./resume.sh",
             )
 
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _PATIENCE = 2.0  # seconds between looks for institutions that are not there yet
 
 # The last words of a run that may be resumed when more institutions are there.
-GIVING_UP = "giving up; 'fedgt resume' continues later"
+GIVING_UP = "giving up; the run can be resumed"
 
 Observer = Callable[[dict[str, Any]], None]
 

@@ -1,4 +1,4 @@
-"""``fedgt doctor``: is this institution ready?"""
+"""``fedgt doctor``: is this institution ready, is this coordinator?"""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,14 +13,20 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim
 
 
 def doctor(
-    kit: Annotated[Path, typer.Argument(help="The institution's kit.")] = Path(),
+    kit: Annotated[
+        Path, typer.Argument(help="An institution's kit, or the coordinator's.")
+    ] = Path(),
     json: Json = False,
 ) -> None:
     """Check an institution's kit: data, key, certificates, coordinator, disk, device.
 
+    Of the coordinator's kit, the certificates that institutions will look at.
     One line for each, with the remedy; the exit code is 1 if any is red.
     """
-    from deploy.doctor.report import examine
+    if (kit / "control.toml").exists():
+        from deploy.doctor.coordinator import examine
+    else:
+        from deploy.doctor.report import examine
 
     checks = examine(kit)
     healthy = all(check.state != "failed" for check in checks)

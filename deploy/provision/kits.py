@@ -131,7 +131,7 @@ class _Maker:
             "control_port": str(federation.coordinator.control_port),
             "quorum": str(min(2, len(federation.institutions))),
         }
-        for name in ("start-superlink.sh", "register.sh", "run.sh", "flwr.sh"):
+        for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
             self._write(folder / name, render(name, values), executable=True)
         self._write(folder / "environment.sh", render("environment.sh", {}))
         self._write(folder / "control.toml", render("control.toml", values))
