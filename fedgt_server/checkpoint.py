@@ -39,14 +39,16 @@ class Checkpoints:
         """
         arrays, facts = self._paths(checkpoint.round_number)
         write_tensors(arrays, checkpoint.arrays)
-        write_json(
-            facts,
-            {
-                "round": checkpoint.round_number,
-                "checksum": _checksum(arrays),
-                "facts": checkpoint.facts,
-            },
-        )
+        document = {
+            "round": checkpoint.round_number,
+            "checksum": _checksum(arrays),
+            "facts": checkpoint.facts,
+        }
+        try:
+            write_json(facts, document)
+        except OSError:
+            arrays.unlink(missing_ok=True)
+            raise
         for old in self.rounds()[:-_KEPT]:
             for path in self._paths(old):
                 path.unlink(missing_ok=True)

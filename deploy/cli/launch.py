@@ -48,7 +48,11 @@ def _launch(kit: Path, config: RunConfig) -> None:
     from deploy.launch import Ending
     from deploy.launch import launch as start
 
-    outcome = start(kit, config, _say)
+    try:
+        outcome = start(kit, config, _say)
+    except KeyboardInterrupt:
+        print("fedgt: the run goes on; './flwr.sh stop RUN fedgt' ends it", file=sys.stderr)
+        raise
     if outcome.ending is not Ending.finished:
         print(f"fedgt: {outcome.reason}", file=sys.stderr)
     raise typer.Exit(int(outcome.ending))
