@@ -1,6 +1,6 @@
 """The version that is installed, which need not be the one of the code that runs."""
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ def test_what_is_installed_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_without_an_installation_the_code_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
-        raise shared_version.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(shared_version, "version", missing)
     assert installed_version() == VERSION
