@@ -38,14 +38,14 @@ class Checkpoints:
         The JSON half goes last and holds a checksum of the other: a pair is whole or not there.
         """
         arrays, facts = self._paths(checkpoint.round_number)
-        write_tensors(arrays, checkpoint.arrays)
+        write_tensors(arrays, checkpoint.arrays, durable=True)
         document = {
             "round": checkpoint.round_number,
             "checksum": _checksum(arrays),
             "facts": checkpoint.facts,
         }
         try:
-            write_json(facts, document)
+            write_json(facts, document, durable=True)
         except OSError:
             arrays.unlink(missing_ok=True)
             raise

@@ -88,10 +88,11 @@ def _umask() -> int:
 
 
 @contextmanager
-def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
+def atomic_file(target: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[Path]:
     """Yield a path to write to; it replaces ``target`` when the block ends without an error.
 
-    It then has the permissions ``mode``, less the umask.
+    It then has the permissions ``mode``, less the umask. With ``durable`` it is on the disk before
+    it takes its name, which takes some milliseconds: a power cut then leaves no torn file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -100,7 +101,8 @@ def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
     try:
         yield staging
         staging.chmod(mode & ~_umask())
-        _settle(staging)
+        if durable:
+            _settle(staging)
         staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)
@@ -108,20 +110,20 @@ def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
 
 
 def _settle(path: Path) -> None:
-    """Have a file on the disk before it takes its name: a power cut must not leave it empty."""
+    """Have a file's content on the disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
 
-def write_json(target: Path, document: Any) -> None:
+def write_json(target: Path, document: Any, *, durable: bool = False) -> None:
     """Write ``document`` as indented JSON, atomically."""
-    with atomic_file(target) as staging:
+    with atomic_file(target, durable=durable) as staging:
         staging.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_tensors(target: Path, tensors: Mapping[str, Array]) -> None:
+def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool = False) -> None:
     """Write named arrays in the safetensors format, atomically."""
-    with atomic_file(target) as staging:
+    with atomic_file(target, durable=durable) as staging:
         # Not np.ascontiguousarray, which makes a vector of a scalar.
         contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
         try:

@@ -79,6 +79,17 @@ def test_rounds_that_were_missed(store: StateStore) -> None:
     assert store.rounds() == [8, 9, 10]
 
 
+@pytest.mark.parametrize("left", [0, 5, 60])  # bytes
+def test_a_torn_state_is_passed_over(store: StateStore, left: int) -> None:
+    for number in (1, 2):
+        store.save(number, state(number))
+    torn = store.folder / "round-000002.safetensors"
+    torn.write_bytes(torn.read_bytes()[:left])
+    assert before(store, 3) == 1
+    store.save(3, state(3))
+    assert before(store, 4) == 3
+
+
 def test_later_rounds_are_overtaken(store: StateStore) -> None:
     """A coordinator that resumed asks for round 2 again: what followed no longer counts."""
     for number in (1, 2, 3):
