@@ -6,6 +6,7 @@ mark ends all of them.
 
 import json
 import shutil
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ class LocalFederation:
         network: Network | None = None,
         own_keys: Collection[str] = (),
     ) -> None:
+        place = place.absolute()  # scripts are started from elsewhere
         self._place, self._mark, self._network = place, mark, network or Network()
         self.name = name
         self.kits = place / "kits"
@@ -126,6 +128,11 @@ class LocalFederation:
 
     def start_superlink(self) -> Process:
         """Start the SuperLink, also again, and wait until it listens."""
+        if " " in sys.prefix:
+            raise FedGTError(
+                f"Flower's SuperLink does not work from {sys.prefix}, whose path has a space: "
+                "install into another environment"
+            )
         self.superlink = self.coordinator.start(SUPERLINK)
         listening = "127.0.0.1" if self._network.listen == "0.0.0.0" else self._network.listen
         self.coordinator.wait_for(self.fleet, self.superlink, host=listening)

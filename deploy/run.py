@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from flwr.app import UserConfig
+
 from deploy.inprocess import InProcessGrid
 from fedgt_client.data import open_institution
 from fedgt_server.methods import server_method
@@ -46,13 +48,19 @@ def run_in_process(
     config: RunConfig, clients: int, observe: Observer = lambda _: None
 ) -> dict[str, Any]:
     """Run ``clients`` simulated institutions one after the other in this process."""
+    shares: list[UserConfig] = [
+        {"partition-id": index, "num-partitions": clients} for index in range(clients)
+    ]
+    return run_institutions(config, shares, observe)
+
+
+def run_institutions(
+    config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
+) -> dict[str, Any]:
+    """The same for institutions that say of themselves, as supernodes do, where their data is."""
     from fedgt_client.app import app  # takes seconds to import: torch
 
-    grid = InProcessGrid(
-        app,
-        [{"partition-id": index, "num-partitions": clients} for index in range(clients)],
-        config.to_flower(),
-    )
+    grid = InProcessGrid(app, node_configs, config.to_flower())
     strategy = FedGTStrategy(config, server_method(config))
     return Federation(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
 

@@ -152,7 +152,7 @@ def test_an_expired_certificate(expired: LocalFederation) -> None:
         assert "server.crt" in log
         assert "--renew" in log
         # It ends while the coordinator is at work: institutions do not connect again.
-        edit(coordinator, SUPERLINK, "fedgt doctor . || exit 2", "")
+        edit(coordinator, SUPERLINK, "fedgt doctor . --only server.crt || exit 2", "")
         expired.start_superlink()
         supernode = bank.start(SUPERNODE)
         wait_for_line(bank, "certificate has expired")
