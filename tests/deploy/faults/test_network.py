@@ -84,7 +84,7 @@ def test_a_slow_link_and_one_that_is_cut(tmp_path: Path) -> None:
         back = wait_for_round(
             out, lambda facts: C in facts["institutions"], f"{C} is back", after=without["round"]
         )
-        # No operator: the very process that was cut off, with its state.
+        # No operator has started anything, and it has its state.
         assert federation.supernodes[C].poll() is None
         assert steps(states / f"round-{back['round']:06d}.safetensors") > before
         assert run.poll() is None
