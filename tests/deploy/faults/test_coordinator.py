@@ -18,6 +18,7 @@ from tests.deploy.faults.scene import (
     SMALL,
     A,
     B,
+    ample,
     banks,
     events,
     final_bytes,
@@ -148,11 +149,16 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         assert final_bytes(federation, out, _ROUNDS) == undisturbed
 
 
+@pytest.mark.usefixtures("undisturbed")
 def test_fewer_than_the_quorum(federation: LocalFederation) -> None:
     """Last: one institution does not come back."""
+    deadline = ample(federation.run_folder("whole"))
     coordinator, out = federation.coordinator, federation.run_folder("few")
     with logs_on_failure(federation):
-        impatient: dict[str, Scalar] = {"round-deadline": 25.0, "give-up-after": 30.0}
+        impatient: dict[str, Scalar] = {
+            "round-deadline": deadline,
+            "give-up-after": deadline + 5.0,
+        }
         run = federation.start_run(
             _SETTINGS | impatient | {"run-name": "few", "rounds": 1000, "start-institutions": 2}
         )
