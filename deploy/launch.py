@@ -25,7 +25,9 @@ from fedgt_server.round import GIVING_UP
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
-_FLOWERS_WORDS = "ServerApp failed with exception: "
+# Flower's words for how a ServerApp ended.
+_RAISED = "ServerApp failed with exception: "
+_SILENT = "No heartbeat received"
 
 
 class Ending(IntEnum):
@@ -93,7 +95,9 @@ def ending(status: str, sub_status: str, details: str) -> Outcome:
     """What Flower's words for a run's state mean."""
     if status == Status.FINISHED and sub_status == SubStatus.COMPLETED:
         return Outcome(Ending.finished)
-    reason = " ".join(details.removeprefix(_FLOWERS_WORDS).split())
+    reason = " ".join(details.removeprefix(_RAISED).split())
+    if reason.startswith(_SILENT):
+        reason = "the ServerApp is gone without a word: ./resume.sh continues the run"
     if reason.endswith(GIVING_UP):
         return Outcome(Ending.gave_up, reason)
     return Outcome(Ending.failed, reason or f"the run is {sub_status or status}")

@@ -106,6 +106,14 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
             "ServerApp failed with exception: bank-b has\n other columns",
             Outcome(Ending.failed, "bank-b has other columns"),
         ),
+        (
+            "finished",
+            "failed",
+            "No heartbeat received from the task",
+            Outcome(
+                Ending.failed, "the ServerApp is gone without a word: ./resume.sh continues the run"
+            ),
+        ),
         ("finished", "stopped", "", Outcome(Ending.failed, "the run is stopped")),
         ("running", "", "", Outcome(Ending.failed, "the run is running")),
     ],
