@@ -136,7 +136,7 @@ class _Maker:
         }
         for place in ("database", "runs"):  # mounted into containers
             private_folder(folder / place)
-        for name in ("start-superlink.sh", "register.sh", "run.sh", "flwr.sh"):
+        for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
             self._write(folder / name, render(name, values), executable=True)
         self._write(folder / "environment.sh", render("environment.sh", {}))
         self._write(folder / "control.toml", render("control.toml", values))
