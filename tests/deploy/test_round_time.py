@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from deploy.processes import marked_processes
+from shared.config import Scalar
 from shared.data.institutions import institutions
-from tests.deploy.federations import Running, wait_until
+from tests.deploy.faults.scene import wait_until
+from tests.deploy.federations import Running
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -19,12 +21,11 @@ NAMES = ("bank-a", "bank-b", "bank-c")
 ROUNDS = 10
 ALLOWED = 1.25  # times the round of a client that does nothing
 
-_SETTINGS = f"""
-federation = "banks"
-run-name = "cora"
-rounds = {ROUNDS + 100}
-min-institutions = 3
-"""
+SETTINGS: dict[str, Scalar] = {
+    "run-name": "cora",
+    "rounds": ROUNDS + 100,
+    "min-institutions": 3,
+}
 
 _PYPROJECT = """
 [build-system]
@@ -131,7 +132,7 @@ def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
         nothing = statistics.median(rounds_of_nothing(federation, tmp_path))
         asked = {name: _messages(federation, name) for name in NAMES}
 
-        federation.run_in_background(_SETTINGS)
+        federation.start_run(SETTINGS)
         federation.wait_for_round("cora", ROUNDS)
         rounds = federation.rounds("cora")[:ROUNDS]
         median = statistics.median(event["seconds"] for event in rounds)
@@ -156,4 +157,5 @@ def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
 
 def _messages(federation: Running, name: str) -> int:
     """Messages that an institution's supernode has started a process for."""
-    return federation.banks[name].log.read_text().count("Start `flwr-clientapp` process")
+    log: str = federation.institutions[name].log.read_text()
+    return log.count("Start `flwr-clientapp` process")

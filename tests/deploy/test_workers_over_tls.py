@@ -8,7 +8,8 @@ import pytest
 
 from deploy.processes import marked_processes
 from shared.data.institutions import institutions
-from tests.deploy.federations import Running, wait_until
+from tests.deploy.faults.scene import SMALL, wait_until
+from tests.deploy.federations import Running
 
 # How each supernode ends.
 ENDS = {
@@ -18,16 +19,7 @@ ENDS = {
     "bank-d": signal.SIGKILL,
 }
 
-_SETTINGS = """
-federation = "banks"
-run-name = "small"
-rounds = 1000
-min-institutions = 4
-hidden = 16
-heads = 2
-samples = 4
-global-nodes = 4
-"""
+SETTINGS = {**SMALL, "run-name": "small", "rounds": 1000, "min-institutions": 4}
 
 
 @pytest.mark.skipif(
@@ -39,15 +31,15 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
     parts = institutions("consortium", clients=4, setting="disjoint", seed=0)
     with marked_processes() as mark:
         federation = Running(tmp_path, mark, dict(zip(ENDS, parts, strict=True)))
-        federation.run_in_background(_SETTINGS)
+        federation.start_run(SETTINGS)
         federation.wait_for_round("small", 1)
         workers = federation.workers()
         assert set(workers) == set(ENDS)
         for name, worker in workers.items():
             # It runs the code that the coordinator sent, whatever is installed here.
             code = worker.environ()["PYTHONPATH"].split(":")[0]
-            assert Path(code).is_relative_to(federation.banks[name].folder / "flower")
-            assert f"worker {worker.pid}: starts" in federation.banks[name].log.read_text()
+            assert Path(code).is_relative_to(federation.institutions[name].folder / "flower")
+            assert f"worker {worker.pid}: starts" in federation.institutions[name].log.read_text()
 
         workers["bank-a"].kill()
         seen = len(federation.rounds("small"))
