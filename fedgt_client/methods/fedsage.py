@@ -106,7 +106,7 @@ class FedSage(FedAvg):
                 DISCLOSURE,
                 *label_warnings(self._plain.labels[self._plain.splits["train"]]),
             ]
-        impaired, losses = self._impaired(round_number), []
+        impaired, losses = self._impaired(), []
         for step in range(_STEPS):
             loss = self._generator_loss(impaired)
             # A gradient is good for one step.
@@ -172,9 +172,9 @@ class FedSage(FedAvg):
         return {name: torch.nan_to_num(values).cpu().numpy() for name, values in rows.items()}
 
     def _offer(self, round_number: int) -> Tensor:
-        """Neighbours generated for nodes of a round's impaired graph, shape (rows, p)."""
+        """Neighbours generated for nodes that a round draws, shape (rows, p)."""
         chance = self._chance(round_number, "offer")
-        impaired = self._impaired(round_number)
+        impaired = self._impaired()
         device = impaired.hidden.device
         picked = torch.randint(len(impaired.visible), (OFFERED_ROWS,), generator=chance)
         noise = torch.randn(OFFERED_ROWS, self._config.hidden, generator=chance).to(device)
@@ -201,9 +201,9 @@ class FedSage(FedAvg):
         self._data = GraphTensors.of(mended, latent.device)
         return []
 
-    def _impaired(self, round_number: int) -> Impaired:
-        """Other nodes are hidden in every round, the same ones if it is played again."""
-        return impair(self._plain, _HIDDEN, self._chance(round_number, "hide"))
+    def _impaired(self) -> Impaired:
+        """The same nodes are hidden in all rounds, as in the paper."""
+        return impair(self._plain, _HIDDEN, self._chance(0, "hide"))
 
     @torch.no_grad()
     def _untrained_loss(self) -> float:

@@ -1,5 +1,7 @@
 """NeighGen: how many neighbours a node misses, and what they look like (Zhang et al. 2021)."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -36,8 +38,9 @@ class NeighGen(nn.Module):
 
     def latent(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """z of ``nodes``, shape (b, d)."""
-        latent = self.encoder(graph, nodes)
-        # From rows of unit length z would be small, and drown in noise of variance one.
+        # From rows of unit length z would be little but biases, and drown in noise of variance one.
+        scaled = replace(graph, features=graph.features * graph.features.shape[1] ** 0.5)
+        latent = self.encoder(scaled, nodes)
         return functional.layer_norm(latent, latent.shape[1:])
 
 
