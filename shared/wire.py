@@ -2,7 +2,8 @@
 
 A message holds at most three records: ``arrays`` (Δθ or θ̂, global nodes), ``facts`` (round,
 names, what an institution says of itself) and ``metrics`` (numbers). Node features, labels, ids
-and links have no place in any of them.
+and links have no place in any of them; but for method fedsage, whose arrays others can work out
+features from.
 
 All arrays of a message are one Flower array: Flower sends each of them as an object of its own, and
 some dozens of small ones take longer than their bytes.

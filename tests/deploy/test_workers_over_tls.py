@@ -8,7 +8,7 @@ import pytest
 
 from deploy.processes import marked_processes
 from shared.data.institutions import institutions
-from tests.deploy.faults.scene import SMALL, wait_until
+from tests.deploy.faults.scene import PATIENCE, SMALL, wait_until
 from tests.deploy.federations import Running
 
 # How each supernode ends.
@@ -50,9 +50,12 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
         assert {name for name in ENDS if now[name].pid != workers[name].pid} == {"bank-a"}
 
         for name, number in ENDS.items():
-            federation.supernodes[name].send_signal(number)
-        for name in ENDS:
-            federation.supernodes[name].wait(120)
+            if number is signal.SIGKILL:  # all at once, or its script would start another
+                federation.kill_supernode(name)
+            else:
+                federation.supernodes[name].send_signal(number)
+        for supernode in federation.supernodes.values():
+            supernode.wait(PATIENCE)
         # Also those that were at work on a message end, and start no worker.
         wait_until(lambda: not federation.processes("flwr-clientapp"), "no app is left")
         wait_until(lambda: not federation.workers(), "no worker is left")
