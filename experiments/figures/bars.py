@@ -54,7 +54,7 @@ def _accuracy_panel(panel: Any, table: Table, index: int) -> None:
     panel.set_xlim(min(known) - 3, max(known) + 3)
     panel.grid(axis="y", linewidth=0.3)
     panel.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
-    panel.invert_yaxis()
+    panel.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top
     panel.tick_params(axis="x", labelsize=7)
     panel.set_title(f"{table.columns[index].heading} clients", fontsize=9)
 
