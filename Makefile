@@ -8,7 +8,7 @@ TORCH ?= torch==2.13.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo test test-fast test-times lint clean
+.PHONY: setup demo demo-deploy test test-fast test-times lint clean
 
 setup: $(INSTALLED)
 
@@ -20,6 +20,9 @@ $(INSTALLED): pyproject.toml
 
 demo: setup
 	$(BIN)/fedgt demo
+
+demo-deploy: setup
+	$(BIN)/fedgt demo --deploy
 
 # The files of tests run on both cores; those of one file stay together and in their order.
 test: setup

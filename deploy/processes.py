@@ -6,15 +6,17 @@ environment, so a mark in it finds them again, and only them.
 
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 from uuid import uuid4
 
 import psutil
 
-_MARK = "FEDGT_SIMULATION"
+_MARK = "FEDGT_PROCESSES"
 _ROUNDS = 10  # of looking for processes that were just being started
 _PATIENCE = 3.0  # seconds for the killed to be gone
 
@@ -22,12 +24,13 @@ _PATIENCE = 3.0  # seconds for the killed to be gone
 class ProcessMark:
     """Marks an environment, and finds and ends the processes that live in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, variable: str = _MARK) -> None:
+        self._variable = variable
         self.value = uuid4().hex
 
     def environment(self) -> dict[str, str]:
         """What to add to the environment of a process to start."""
-        return {_MARK: self.value}
+        return {self._variable: self.value}
 
     def processes(self) -> list[psutil.Process]:
         """The marked processes and all their descendants.
@@ -60,7 +63,7 @@ class ProcessMark:
 
     def _is_marked(self, process: psutil.Process) -> bool:
         try:
-            return bool(process.environ().get(_MARK) == self.value)
+            return bool(process.environ().get(self._variable) == self.value)
         except (psutil.Error, OSError):  # gone meanwhile, or somebody else's
             return False
 
@@ -70,6 +73,23 @@ def _is_gone(process: psutil.Process) -> bool:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def end_family(process: "subprocess.Popen[Any]") -> None:
+    """Kill a process and all that it started, directly or through others."""
+    try:
+        parent = psutil.Process(process.pid)
+        parent.suspend()  # or it would start others while its children are counted
+        family = [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        family = []
+    for one in family:
+        try:
+            one.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.wait()
+    psutil.wait_procs(family[1:], timeout=_PATIENCE)
 
 
 @contextmanager

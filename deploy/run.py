@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from flwr.app import UserConfig
+
 from deploy.inprocess import InProcessGrid
 from fedgt_client.app import app
 from fedgt_client.data import open_institution
@@ -47,11 +49,18 @@ def run_in_process(
     config: RunConfig, clients: int, observe: Observer = lambda _: None
 ) -> dict[str, Any]:
     """Run ``clients`` simulated institutions one after the other in this process."""
-    grid = InProcessGrid(
-        app,
-        [{"partition-id": index, "num-partitions": clients} for index in range(clients)],
-        config.to_flower(),
-    )
+    shares: list[UserConfig] = [
+        {"partition-id": index, "num-partitions": clients} for index in range(clients)
+    ]
+    return run_institutions(config, shares, observe)
+
+
+def run_institutions(
+    config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
+) -> dict[str, Any]:
+    """The same for institutions that say of themselves, as supernodes do, where their data is."""
+    here: list[UserConfig] = [{**node_config, "worker": False} for node_config in node_configs]
+    grid = InProcessGrid(app, here, config.to_flower())
     strategy = FedGTStrategy(config, server_method(config))
     return Federation(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
 

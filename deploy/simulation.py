@@ -13,12 +13,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
+from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
 from deploy.run import read_result
 from deploy.staging import stage_app
@@ -54,12 +54,12 @@ def run_simulation(
         marked_processes() as mark,
     ):
         simulation = _Simulation(Path(scratch), log, mark.environment())
-        events = _Events(out / "journal.jsonl")
+        journal = RunningJournal(out / "journal.jsonl")
         simulation.start_superlink()
         flwr = simulation.start_run(config, clients)
-        _follow(flwr, events, observe)
-    if events.failure:
-        raise FedGTError(f"{events.failure} (more in {out / 'flower.log'})")
+        follow(flwr, journal, observe)
+    if journal.failure:
+        raise FedGTError(f"{journal.failure} (more in {out / 'flower.log'})")
     if not (out / "result.json").exists():
         raise FedGTError(f"Flower's simulation ended without a result: see {out / 'flower.log'}")
     return read_result(out)
@@ -129,43 +129,6 @@ class _Simulation:
                 return True
         except (urllib.error.URLError, OSError):
             return False
-
-
-class _Events:
-    """The run's journal, read as it grows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read = path.stat().st_size if path.exists() else 0  # a resumed run appends
-        self.over = False
-        self.failure: str | None = None
-
-    def rounds(self) -> Iterator[dict[str, Any]]:
-        """Rounds since the last call."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as stream:
-            stream.seek(self._read)
-            whole, _, _ = stream.read().rpartition(b"\n")
-        self._read += len(whole) + bool(whole)
-        for line in whole.splitlines():
-            event = json.loads(line)
-            self.over |= event["event"] in ("end", "failed")
-            if event["event"] == "failed":
-                self.failure = event["reason"]
-            if event["event"] == "round":
-                yield event
-
-
-def _follow(flwr: "subprocess.Popen[bytes]", events: _Events, observe: Observer) -> None:
-    """Report rounds until the run is over; Flower takes some seconds more to notice."""
-    while not events.over:
-        ended = flwr.poll() is not None  # asked first: what was written before is still read
-        for facts in events.rounds():
-            observe(facts)
-        if ended:
-            break
-        time.sleep(_POLL)
 
 
 def _programs(scratch: Path) -> Path:

@@ -2,7 +2,8 @@
 
 Flower starts a process for each message and loads this module in it. Importing torch and opening
 the graph would take longer than the training: the process only forwards to the institution's
-worker, which stays. A simulation keeps its processes itself, and answers in them.
+worker, which stays. A simulation keeps its processes itself, and answers in them; so does a
+supernode whose node-config says ``worker=false``.
 """
 
 from flwr.app import Context, Message

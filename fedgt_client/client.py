@@ -18,7 +18,7 @@ from fedgt_client.methods import METHODS, ClientMethod
 from fedgt_client.privacy import Ledger
 from fedgt_client.state import SavedRound, StateStore
 from shared.config import RunConfig
-from shared.version import VERSION
+from shared.version import installed_version
 from shared.wire import Profile
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class FedGTClient(NumPyClient):
         return cls(
             institution,
             lambda method: Profile(
-                version=VERSION,
+                version=installed_version(),
                 features=list(graph.feature_names),
                 classes=list(graph.class_names),
                 parameters={

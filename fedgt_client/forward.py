@@ -25,15 +25,28 @@ class TooLateError(FedGTError):
 
 
 def forward(message: Message, context: Context) -> Message:
-    """Let the worker answer, by the round's deadline.
-
-    A worker that ends without an answer is replaced once by another, which goes on from the
-    durable state: a round that was played already is played again from the state before it.
-    """
+    """Let the worker answer, by the round's deadline."""
     config = RunConfig.build(context.run_config)
     home = Residence.of(context.node_config)
     order = Order(context.run_id, config.worker_idle, SUPERNODE)
-    check = _until(config.round_deadline)
+    try:
+        return _ask(home, order, message, context, _until(config.round_deadline))
+    except TooLateError:
+        # A round's result is of no use now, and the next round must not wait for it. An
+        # institution that prepares its graph for the first time may go on with that.
+        if message.metadata.message_type == MessageType.TRAIN:
+            end(home, context.run_id, _until(_GRACE))
+        raise
+
+
+def _ask(
+    home: Residence, order: Order, message: Message, context: Context, check: channel.Check
+) -> Message:
+    """The worker's answer.
+
+    A worker that ends without one is replaced once by another, which goes on from the durable
+    state: a round that was played already is played again from the state before it.
+    """
     dropped_by = None
     for _ in range(2):
         pid, line = reach(home, order, check, but_not=dropped_by)
@@ -44,12 +57,6 @@ def forward(message: Message, context: Context) -> Message:
         except ConnectionError:
             logger.warning("worker %d ended without an answer", pid)
             dropped_by = pid
-        except TooLateError:
-            # A round's result is of no use now, and the next round must not wait for it. An
-            # institution that prepares its graph for the first time may go on with that.
-            if message.metadata.message_type == MessageType.TRAIN:
-                end(home, context.run_id, _until(_GRACE))
-            raise
     raise FedGTError(
         "this institution's worker ended twice without an answer: see the supernode's log, and "
         "whether its memory suffices"

@@ -39,8 +39,11 @@ class StateStore:
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
         """Keep the state after ``round_number``; later rounds, if any, are overtaken."""
         write_tensors(self._path(round_number), tensors)
+        # The last that was played by then, not that very round: it may have been missed.
+        by_then = [kept for kept in self.rounds() if kept <= round_number - _KEPT + 1]
+        oldest = max(by_then, default=0)
         for other in self.rounds():
-            if other > round_number or other <= round_number - _KEPT:
+            if other > round_number or other < oldest:
                 self._path(other).unlink(missing_ok=True)
         return self._saved(round_number)
 
@@ -53,9 +56,18 @@ class StateStore:
         return sorted(int(match[1]) for match in matches if match)
 
     def newest_before(self, round_number: int) -> SavedRound | None:
-        """The last round before ``round_number`` whose state is here."""
-        newest = max((kept for kept in self.rounds() if kept < round_number), default=None)
-        return None if newest is None else self._saved(newest)
+        """The last round before ``round_number`` whose state is here, and whole.
+
+        A power cut may have torn the last one.
+        """
+        for kept in reversed(self.rounds()):
+            if kept < round_number:
+                try:
+                    self.load(kept)
+                    return self._saved(kept)
+                except (FedGTError, OSError) as error:
+                    logger.warning("the state of round %d is passed over: %s", kept, error)
+        return None
 
     def load(self, round_number: int) -> dict[str, Array]:
         """The state after ``round_number``, memory-mapped."""

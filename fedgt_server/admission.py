@@ -7,18 +7,22 @@ import numpy as np
 from shared.wire import Profile, Update
 
 
-def difference(agreed: Profile, other: Profile) -> str | None:
-    """In words, how ``other`` differs from what was agreed; None where it does not."""
+def difference(agreed: Profile, other: Profile, whose: str) -> str | None:
+    """In words, how ``other`` differs from what was agreed; None where it does not.
+
+    ``whose`` names the institution whose profile was taken for all.
+    """
     if agreed.version != other.version:
-        return f"runs FedGT {other.version}, not {agreed.version}"
+        return f"has FedGT {other.version} installed, the coordinator {agreed.version}"
     for what, ours, theirs in (
         ("feature columns", agreed.features, other.features),
         ("classes", agreed.classes, other.classes),
     ):
         if ours != theirs:
-            return f"has other {what}: {_lists_differ(ours, theirs)}"
+            return f"has other {what} than {whose}: {_lists_differ(ours, theirs)}"
     if agreed.parameters != other.parameters:
-        return f"has another model: {_shapes_differ(agreed.parameters, other.parameters)}"
+        found = _shapes_differ(agreed.parameters, other.parameters)
+        return f"has another model than {whose}: {found}"
     return None
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.superlink.grid import InMemoryGrid
 
 from fedgt_server.methods import server_method
+from fedgt_server.parent import end_with_parent
 from fedgt_server.round import Federation
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig
@@ -34,6 +36,8 @@ def show_log() -> None:
 def main(grid: Grid, context: Context) -> None:
     """Run the federation that the run configuration describes."""
     show_log()
+    if not isinstance(grid, InMemoryGrid):  # in a simulation, Ray's processes end first
+        end_with_parent()
     config = RunConfig.build(context.run_config)
     folder = Path(config.results_dir).absolute() / (config.run_name or str(context.run_id))
     strategy = FedGTStrategy(config, server_method(config))

@@ -38,15 +38,17 @@ class Checkpoints:
         The JSON half goes last and holds a checksum of the other: a pair is whole or not there.
         """
         arrays, facts = self._paths(checkpoint.round_number)
-        write_tensors(arrays, checkpoint.arrays)
-        write_json(
-            facts,
-            {
-                "round": checkpoint.round_number,
-                "checksum": _checksum(arrays),
-                "facts": checkpoint.facts,
-            },
-        )
+        write_tensors(arrays, checkpoint.arrays, durable=True)
+        document = {
+            "round": checkpoint.round_number,
+            "checksum": _checksum(arrays),
+            "facts": checkpoint.facts,
+        }
+        try:
+            write_json(facts, document, durable=True)
+        except OSError:
+            arrays.unlink(missing_ok=True)
+            raise
         for old in self.rounds()[:-_KEPT]:
             for path in self._paths(old):
                 path.unlink(missing_ok=True)

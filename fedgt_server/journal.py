@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ class Journal:
     def write(self, event: str, **facts: Any) -> None:
         """Append an event with the time of day."""
         line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
-        with self.path.open("ab") as stream:
+        # Unbuffered: what did not fit must not be written after all when the file is closed.
+        with self.path.open("ab", buffering=0) as stream:
             # A line torn by a crash must not swallow this one.
             start = b"\n" if stream.tell() and not self._ends_whole() else b""
-            stream.write(start + json.dumps(_plain(line), ensure_ascii=False).encode() + b"\n")
+            text = json.dumps(_plain(line), ensure_ascii=False)
+            _append(stream, start + text.encode() + b"\n")
 
     def _ends_whole(self) -> bool:
         with self.path.open("rb") as stream:
@@ -48,6 +51,19 @@ class Journal:
         """Round events in order; of a round that was run again after a resume, the last."""
         events = {event["round"]: event for event in self.read() if event["event"] == "round"}
         return [events[number] for number in sorted(events)]
+
+
+def _append(stream: FileIO, line: bytes) -> None:
+    """Write a whole line and have it on the disk, or leave the file as it was."""
+    before = stream.tell()
+    try:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[stream.write(rest) :]
+        os.fsync(stream.fileno())
+    except OSError:  # no room, most likely
+        stream.truncate(before)
+        raise
 
 
 def _plain(value: Any) -> Any:

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from fedgt_server.admission import difference
 from shared.errors import FedGTError
+from shared.version import installed_version
 from shared.wire import Arrays, Introduction, Profile, Question
 
 logger = logging.getLogger(__name__)
@@ -21,7 +23,11 @@ class Members:
     """
 
     def __init__(self, profile: Profile | None = None) -> None:
-        self.profile = profile
+        version = installed_version()
+        # As a coordinator that resumes has it now.
+        self.profile = profile and replace(profile, version=version)
+        self._version = version
+        self._whose = "the federation"
         self._names: dict[int, str] = {}
         self._refused: set[int] = set()
 
@@ -73,8 +79,9 @@ class Members:
         ):
             name = registered.get(node) or introduction.institution
             if self.profile is None:
-                self.profile = introduction.profile
-            if problem := difference(self.profile, introduction.profile):
+                self.profile = replace(introduction.profile, version=self._version)
+                self._whose = name
+            if problem := difference(self.profile, introduction.profile, self._whose):
                 self._refuse(node, name, problem, strict=strict)
                 continue
             self._enter(node, name, registered)

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from flwr.serverapp import Grid
 from fedgt_server.checkpoint import Checkpoints
 from fedgt_server.exchange import Answers, exchange
 from fedgt_server.journal import Journal
+from fedgt_server.lock import run_lock
 from fedgt_server.result import summarise
 from fedgt_server.strategy import FedGTStrategy
 from shared.errors import FedGTError
@@ -21,6 +23,9 @@ from shared.wire import Arrays, Update
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 2.0  # seconds between looks for institutions that are not there yet
+
+# The last words of a run that may be resumed when more institutions are there.
+GIVING_UP = "giving up; the run can be resumed"
 
 Observer = Callable[[dict[str, Any]], None]
 
@@ -49,12 +54,14 @@ class Federation:
 
     def run(self) -> dict[str, Any]:
         """Play all rounds that are still to be played; the result, also as ``result.json``."""
-        try:
-            return self._run()
-        except Exception as error:
-            # For whoever waits for this run in another process.
-            self._journal.write("failed", reason=str(error) or type(error).__name__)
-            raise
+        with run_lock(self._folder):
+            try:
+                return self._run()
+            except Exception as error:
+                # For whoever waits for this run in another process; a full disk says it elsewhere.
+                with suppress(OSError):
+                    self._journal.write("failed", reason=str(error) or type(error).__name__)
+                raise
 
     def _run(self) -> dict[str, Any]:
         first = self._resume_or_begin()
@@ -182,6 +189,6 @@ class Patience:
             state += f" ({next(iter(failures.values()))})"
         waited = time.monotonic() - self._started
         if waited >= self._limit:
-            raise GaveUpError(f"{state}, after {waited:.0f} s: giving up; 'resume' continues later")
+            raise GaveUpError(f"{state}, after {waited:.0f} s: {GIVING_UP}")
         logger.info("waiting: %s", state)
         time.sleep(min(_PATIENCE, self._limit - waited))

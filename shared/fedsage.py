@@ -7,7 +7,7 @@ round r is with another in round r + 1, and that one's gradients are back in rou
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS
 
 # Of a run's rounds, those that train generators; at least three, so that a gradient comes back.
-GENERATOR_SHARE = 0.2
+GENERATOR_SHARE = 0.1
 _FEWEST = 3
 # Generated rows that an institution offers in a round: what travels does not grow with its nodes.
 OFFERED_ROWS = 64

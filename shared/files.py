@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from shared.errors import FedGTError
@@ -87,10 +88,11 @@ def _umask() -> int:
 
 
 @contextmanager
-def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
+def atomic_file(target: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[Path]:
     """Yield a path to write to; it replaces ``target`` when the block ends without an error.
 
-    It then has the permissions ``mode``, less the umask.
+    It then has the permissions ``mode``, less the umask. With ``durable`` it is on the disk before
+    it takes its name, which takes some milliseconds: a power cut then leaves no torn file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -99,23 +101,37 @@ def atomic_file(target: Path, *, mode: int = 0o666) -> Iterator[Path]:
     try:
         yield staging
         staging.chmod(mode & ~_umask())
+        if durable:
+            _settle(staging)
         staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)
         raise
 
 
-def write_json(target: Path, document: Any, *, indent: int | None = 2) -> None:
+def _settle(path: Path) -> None:
+    """Have a file's content on the disk."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def write_json(
+    target: Path, document: Any, *, indent: int | None = 2, durable: bool = False
+) -> None:
     """Write ``document`` as JSON, atomically; on one line where ``indent`` is None."""
-    with atomic_file(target) as staging:
+    with atomic_file(target, durable=durable) as staging:
         staging.write_text(json.dumps(document, indent=indent, ensure_ascii=False) + "\n")
 
 
-def write_tensors(target: Path, tensors: Mapping[str, Array]) -> None:
+def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool = False) -> None:
     """Write named arrays in the safetensors format, atomically."""
-    with atomic_file(target) as staging:
+    with atomic_file(target, durable=durable) as staging:
         # Not np.ascontiguousarray, which makes a vector of a scalar.
-        save_file({name: np.asarray(array, order="C") for name, array in tensors.items()}, staging)
+        contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+        try:
+            save_file(contiguous, staging)
+        except SafetensorError as error:
+            raise OSError(f"{target} cannot be written: {error}") from None
 
 
 def open_tensors(source: Path) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""``fedgt demo``: six banks learn, first each alone, then together."""
+"""``fedgt demo``: banks learn, first each alone, then together."""
 
 import logging
 import shutil
@@ -15,19 +15,53 @@ from shared.config import RunConfig, Scalar
 from shared.files import write_json
 
 _CLIENTS = 6
+_ROUNDS = 40
+_DEPLOYED_ROUNDS = 20
 _OUT = Path("runs") / "demo"
 # The baseline needs no federation, so it needs no Flower either.
 _ENGINES = {"local": Engine.inprocess, "fedgt": Engine.flower}
 
 
 def demo(
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each of the two runs.")] = 40,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, show_default=False, help="Of each of the two runs. [default: 40; --deploy: 20]"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of data, model and sampling.")] = 0,
+    deploy: Annotated[
+        bool,
+        typer.Option(
+            "--deploy", help="A coordinator and three banks as processes, with TLS and keys."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Train six simulated banks each alone and with FedGT through Flower, and compare."""
+    """Train banks each alone and with FedGT through Flower, and compare.
+
+    Six banks in Flower's simulation, or with --deploy three that are started
+    and connected as on machines of their own. Nothing is left running.
+    """
     started = time.monotonic()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    if deploy:
+        from deploy.deployed import run_deployed
+
+        out, rounds = _OUT.with_name("demo-deploy"), rounds or _DEPLOYED_ROUNDS
+        results = run_deployed(out, rounds, seed, show=not json)
+    else:
+        out, rounds = _OUT, rounds or _ROUNDS
+        results = _simulated(rounds, seed, show=not json)
+    summary = _summary(results) | {"seconds": time.monotonic() - started, "out": str(out)}
+    write_json(out / "demo.json", summary)
+    if json:
+        print_json(summary)
+    else:
+        _show(summary)
+
+
+def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, dict[str, Any]]:
     results = {}
     for method, engine in _ENGINES.items():
         out = _OUT / method
@@ -39,15 +73,10 @@ def demo(
             "seed": seed,
         }
         config = RunConfig.build(placed(values, out, _CLIENTS))
-        if method == "fedgt" and not json:
+        if method == "fedgt" and show:
             notes.print("starting Flower's simulation, which takes about half a minute")
-        results[method] = run_with_progress(config, _CLIENTS, engine, show=not json)
-    summary = _summary(results) | {"seconds": time.monotonic() - started, "out": str(_OUT)}
-    write_json(_OUT / "demo.json", summary)
-    if json:
-        print_json(summary)
-    else:
-        _show(summary)
+        results[method] = run_with_progress(config, _CLIENTS, engine, show=show)
+    return results
 
 
 def _summary(results: dict[str, dict[str, Any]]) -> dict[str, Any]:

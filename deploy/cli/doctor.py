@@ -1,4 +1,4 @@
-"""``fedgt doctor``: is this institution ready?"""
+"""``fedgt doctor``: is this machine ready?"""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -13,16 +13,21 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim
 
 
 def doctor(
-    kit: Annotated[Path, typer.Argument(help="The institution's kit.")] = Path(),
+    kit: Annotated[Path, typer.Argument(help="An institution's kit, or the coordinator's.")] = (
+        Path()
+    ),
+    only: Annotated[str, typer.Option(metavar="NAME", help="Ask this question alone.")] = "",
     json: Json = False,
 ) -> None:
-    """Check an institution's kit: data, key, certificates, coordinator, disk, device.
+    """Check a kit: data, key, certificates, the way to the coordinator, disk, device.
+
+    At the coordinator: keys, certificates and their expiry, clock, disk, ports.
 
     One line for each, with the remedy; the exit code is 1 if any is red.
     """
     from deploy.doctor.report import examine
 
-    checks = examine(kit)
+    checks = examine(kit, only)
     healthy = all(check.state != "failed" for check in checks)
     if json:
         print_json({"ok": healthy, "checks": [asdict(check) for check in checks]})
@@ -30,6 +35,6 @@ def doctor(
         for check in checks:
             state = f"[{_COLOURS[check.state]}]{check.state:<8}[/]"
             remedy = f" → {escape(check.remedy)}" if check.remedy else ""
-            line = f"{state} {check.name:<10} {escape(check.finding)}{remedy}"
+            line = f"{state} {check.name:<11} {escape(check.finding)}{remedy}"
             console.print(line, highlight=False, soft_wrap=True)
     raise typer.Exit(0 if healthy else 1)

@@ -1,1 +1,1 @@
-"""Is this institution ready? One line for each question, with the remedy where the answer is no."""
+"""Is this machine ready? One line for each question, with the remedy where the answer is no."""

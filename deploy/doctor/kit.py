@@ -1,6 +1,8 @@
-"""An institution's kit, as the doctor reads it."""
+"""Kits, as the doctor reads them."""
 
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,11 @@ class InstitutionKit:
     @classmethod
     def open(cls, folder: Path) -> "InstitutionKit":
         """Read ``kit.toml`` and ``node.toml``."""
-        facts = _read(folder / "kit.toml")
-        try:
+        source = folder / "kit.toml"
+        facts = _read(source)
+        with _damage_told(source):
             address = Address.parse(str(facts["coordinator"]))
             institution = str(facts["institution"])
-        except (KeyError, ValueError) as error:
-            raise FedGTError(f"{folder / 'kit.toml'} is damaged ({error}): copy it anew") from None
         return cls(folder, institution, address, _read(folder / "node.toml"))
 
     def place(self, key: str) -> Path | None:
@@ -35,12 +36,44 @@ class InstitutionKit:
         return self.folder / str(value) if value else None
 
 
+@dataclass(frozen=True)
+class CoordinatorKit:
+    """Where the kit is, what institutions dial, and what the SuperLink binds."""
+
+    folder: Path
+    address: Address
+    listen: Address
+    control: Address
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """Whether ``folder`` is a coordinator's kit."""
+        return (folder / "control.toml").exists()
+
+    @classmethod
+    def open(cls, folder: Path) -> "CoordinatorKit":
+        """Read ``control.toml``."""
+        source = folder / "control.toml"
+        facts = _read(source)
+        with _damage_told(source):
+            address, listen, control = (
+                Address.parse(str(facts[key])) for key in ("address", "listen", "control")
+            )
+        return cls(folder, address, listen, control)
+
+
+@contextmanager
+def _damage_told(source: Path) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        raise FedGTError(f"{source} is damaged ({error}): copy it anew") from None
+
+
 def _read(source: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise FedGTError(
-            f"{source} is missing: name an institution's kit, made by 'fedgt provision'"
-        ) from None
+        raise FedGTError(f"{source} is missing: name a kit, made by 'fedgt provision'") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FedGTError(f"{source} is not valid TOML: {error}") from None

@@ -17,12 +17,12 @@ _GIB = 1 << 30
 # Prepared graphs and the states of three rounds take a small multiple of the graph.
 _MULTIPLE = 3
 
-_PROGRAMS = ("flower-supernode", "flower-superexec", "flwr-clientapp")
+INSTITUTION_PROGRAMS = ("fedgt-supernode", "flower-superexec", "flwr-clientapp")
 
 
-def check_programs() -> Check:
+def check_programs(programs: tuple[str, ...]) -> Check:
     """Whether the start script will find Flower."""
-    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         return failed(
             "programs",

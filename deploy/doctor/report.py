@@ -1,31 +1,54 @@
-"""All checks of an institution's kit, in the order in which to mend them."""
+"""All checks of a kit, in the order in which to mend them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+from deploy.doctor import coordinator as hub
+from deploy.doctor import local, network
 from deploy.doctor.check import Check
-from deploy.doctor.kit import InstitutionKit
-from deploy.doctor.local import (
-    check_authority,
-    check_data,
-    check_device,
-    check_identity,
-    check_key,
-    check_programs,
-    check_room,
-)
-from deploy.doctor.network import check_network
+from deploy.doctor.kit import CoordinatorKit, InstitutionKit
+from shared.errors import FedGTError
+
+# Some checks belong together: what one needs, the one before it found.
+Asking = Callable[[], list[Check]]
 
 
-def examine(folder: Path) -> list[Check]:
-    """Every check's line."""
+def examine(folder: Path, only: str = "") -> list[Check]:
+    """Every check's line, or only the one of that name."""
+    asked = _coordinator(folder) if CoordinatorKit.is_in(folder) else _institution(folder)
+    if not only:
+        return [check for names in asked for check in asked[names]()]
+    for names in asked:
+        if only in names:
+            return [check for check in asked[names]() if check.name == only]
+    known = ", ".join(name for names in asked for name in names)
+    raise FedGTError(f"--only {only}: there is no such check; there are: {known}")
+
+
+def _institution(folder: Path) -> dict[tuple[str, ...], Asking]:
     kit = InstitutionKit.open(folder)
-    return [
-        check_programs(),
-        check_identity(kit),
-        check_data(kit),
-        check_room(kit),
-        check_device(),
-        check_key(kit),
-        check_authority(kit),
-        *check_network(kit),
-    ]
+    return {
+        ("programs",): lambda: [local.check_programs(local.INSTITUTION_PROGRAMS)],
+        ("name",): lambda: [local.check_identity(kit)],
+        ("data",): lambda: [local.check_data(kit)],
+        ("disk",): lambda: [local.check_room(kit)],
+        ("device",): lambda: [local.check_device()],
+        ("key",): lambda: [local.check_key(kit)],
+        ("ca.crt",): lambda: [local.check_authority(kit)],
+        ("port", "tls", "admission"): lambda: network.check_network(kit),
+    }
+
+
+def _coordinator(folder: Path) -> dict[tuple[str, ...], Asking]:
+    kit = CoordinatorKit.open(folder)
+    return {
+        ("programs",): lambda: [local.check_programs(hub.PROGRAMS)],
+        ("keys",): lambda: [hub.check_keys(kit)],
+        ("server.key",): lambda: [hub.check_server_key(kit)],
+        ("ca.crt",): lambda: [hub.check_authority(kit)],
+        ("server.crt",): lambda: [hub.check_certificate(kit)],
+        ("clock",): lambda: [hub.check_clock(kit)],
+        ("disk",): lambda: [hub.check_room(kit)],
+        ("fleet port",): lambda: [hub.check_fleet(kit)],
+        ("control",): lambda: [hub.check_control(kit)],
+    }

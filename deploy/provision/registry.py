@@ -5,19 +5,17 @@ do not tell which node has which key, and so cannot be run twice or undone by na
 """
 
 import time
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
+from deploy.control import control
 from deploy.provision.layout import Ring
 from deploy.provision.pki import fingerprint
-from shared.errors import FedGTError
 
 _UNREGISTERED = "unregistered"
 _ATTEMPTS = 8
@@ -35,18 +33,8 @@ class Registered:
 
 def register(kit: Path) -> Registered:
     """Register the kit's keys at its SuperLink, and take the revoked ones out."""
-    address, client = _client(kit)
-    try:
+    with control(kit) as client:
         return _patiently(Ring(kit), client)
-    except (httpx.ConnectError, httpx.TimeoutException) as error:
-        raise FedGTError(
-            f"no SuperLink answers at {address} ({error}): run ./start-superlink.sh first"
-        ) from None
-    except httpx.HTTPStatusError as error:
-        reason = " ".join(error.response.text.split()) or error.response.reason_phrase
-        raise FedGTError(f"the SuperLink at {address} refuses: {reason}") from None
-    finally:
-        client.close()
 
 
 def _patiently(ring: Ring, client: ControlHttpClient) -> Registered:
@@ -59,16 +47,6 @@ def _patiently(ring: Ring, client: ControlHttpClient) -> Registered:
                 raise
             time.sleep(_PAUSE)
     return _align(ring, client)
-
-
-def _client(kit: Path) -> tuple[str, ControlHttpClient]:
-    try:
-        address = str(tomllib.loads((kit / "control.toml").read_text())["control"])
-        root = (kit / "ca.crt").read_bytes()
-    except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
-        raise FedGTError(f"{kit} is no coordinator's kit: name its folder") from None
-    version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
-    return address, ControlHttpClient.from_server_address(address, False, root, [version])
 
 
 def _align(ring: Ring, client: ControlHttpClient) -> Registered:

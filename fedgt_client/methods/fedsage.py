@@ -123,7 +123,7 @@ class FedSage(FedAvg):
 
     def _generator_loss(self, impaired: Impaired) -> Tensor:
         """Equation 3, on visible nodes and their hidden neighbours."""
-        from fedgt_client.model.neighgen import degree_loss, matching_loss
+        from fedgt_client.model.neighgen import MOST, degree_loss, matching_loss
 
         self._generator.train()
         visible = impaired.visible
@@ -134,10 +134,13 @@ class FedSage(FedAvg):
         if not len(bereft):
             return loss
         hidden, linked = impaired.links(nodes[bereft])
-        chosen = latent.index_select(0, bereft)
+        # As many as are missing: the numbers of dGen mean nothing at first.
+        owners = torch.arange(len(bereft), device=nodes.device)
+        owners = owners.repeat_interleave(missing[bereft].clamp_max(MOST))
+        chosen = latent.index_select(0, bereft[owners])
         generated = self._generator.features(chosen, torch.randn_like(chosen))
-        features = self._plain.features[hidden]
-        return loss + matching_loss(generated, missing[bereft], features, linked) / len(nodes)
+        matching = matching_loss(generated, self._plain.features[hidden], linked[owners])
+        return loss + matching / len(nodes)
 
     def _foreign_loss(self, received: Arrays, round_number: int) -> Tensor | float:
         """Σ_k ⟨x̃_k, g_k⟩ / K: backpropagation goes on from the gradients that others computed.
@@ -177,26 +180,24 @@ class FedSage(FedAvg):
         noise = torch.randn(OFFERED_ROWS, self._config.hidden, generator=chance).to(device)
         self._generator.eval()
         latent = self._generator.latent(impaired.graph, impaired.visible[picked.to(device)])
-        generated = self._generator.features(latent, noise)
-        row = torch.arange(OFFERED_ROWS, device=device)
-        return generated[row, row % generated.shape[1]]
+        return self._generator.features(latent, noise)
 
     @torch.no_grad()
     def _mend(self) -> list[str]:
         """Give every node the neighbours that the generator thinks it misses; warnings."""
+        from fedgt_client.model.neighgen import MOST
+
         self._mended = True
         if not self._generator_played:
             return ["took no part in training generators: the graph is not mended"]
-        chance = self._chance(0, "mend")
         self._generator.eval()
         latent = self._generator.latent(self._plain, self._plain.all_nodes())
-        noise = torch.randn(latent.shape, generator=chance).to(latent.device)
-        predicted = torch.nan_to_num(self._generator.counts(latent)).round().long()
-        wanting = predicted.nonzero()[:, 0]
-        generated = self._generator.features(latent[wanting], noise[wanting])
-        counts = predicted.clamp_max(generated.shape[1])
-        kept = torch.arange(generated.shape[1], device=counts.device) < counts[wanting, None]
-        mended = mend(self._graph, _numpy(counts), _numpy(torch.nan_to_num(generated[kept])))
+        counts = torch.nan_to_num(self._generator.counts(latent)).round().long().clamp_max(MOST)
+        owners = self._plain.all_nodes().repeat_interleave(counts)
+        noise = torch.randn(len(owners), latent.shape[1], generator=self._chance(0, "mend"))
+        generated = self._generator.features(latent[owners], noise.to(latent.device))
+        generated = torch.nan_to_num(generated)
+        mended = mend(self._graph, counts.cpu().numpy(), generated.cpu().numpy())
         self._data = GraphTensors.of(mended, latent.device)
         return []
 
@@ -220,7 +221,3 @@ class FedSage(FedAvg):
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(np.array(array)).to(self._plain.features)
-
-
-def _numpy(values: Tensor) -> Array:
-    return values.cpu().numpy()

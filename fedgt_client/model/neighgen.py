@@ -7,7 +7,7 @@ from torch.nn import functional
 from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 
-# M, the most neighbours that are generated for a node, as in the authors' code.
+# The most neighbours that are generated for a node, as in the authors' code.
 MOST = 5
 
 
@@ -20,9 +20,7 @@ class NeighGen(nn.Module):
             features, width, width=width, layers=2, samples=samples, dropout=dropout
         )
         self.degree = nn.Linear(width, 1)
-        self.feature = nn.Sequential(
-            nn.Linear(width, width), nn.ReLU(), nn.Linear(width, MOST * features)
-        )
+        self.feature = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, features))
 
     def counts(self, latent: Tensor) -> Tensor:
         """dGen: the number of missing neighbours, shape (b, d) to (b,)."""
@@ -30,16 +28,17 @@ class NeighGen(nn.Module):
         return functional.softplus(self.degree(latent))[:, 0]
 
     def features(self, latent: Tensor, noise: Tensor) -> Tensor:
-        """fGen: M neighbours of each node from z + noise, shapes (b, d) to (b, M, p).
+        """fGen: a neighbour from each z + noise, shapes (k, d) to (k, p).
 
         Rows of unit length, as all features are that a model gets here.
         """
-        generated: Tensor = self.feature(latent + noise)
-        return functional.normalize(generated.unflatten(1, (MOST, -1)), dim=2)
+        return functional.normalize(self.feature(latent + noise), dim=1)
 
     def latent(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """z of ``nodes``, shape (b, d)."""
-        return functional.relu(self.encoder(graph, nodes))
+        latent = self.encoder(graph, nodes)
+        # From rows of unit length z would be small, and drown in noise of variance one.
+        return functional.layer_norm(latent, latent.shape[1:])
 
 
 def degree_loss(counts: Tensor, missing: Tensor) -> Tensor:
@@ -47,20 +46,17 @@ def degree_loss(counts: Tensor, missing: Tensor) -> Tensor:
     return functional.smooth_l1_loss(counts, missing.to(counts))
 
 
-def matching_loss(generated: Tensor, missing: Tensor, hidden: Tensor, linked: Tensor) -> Tensor:
-    """Second term of equation 3, Σ_v Σ_p min_u ‖x̃_v^p − x_u‖², u a hidden neighbour of v.
+def matching_loss(generated: Tensor, hidden: Tensor, linked: Tensor) -> Tensor:
+    """Second term of equation 3, Σ_k min_u ‖x̃_k − x_u‖², u a hidden neighbour of k's node.
 
     Parameters
     ----------
-    generated : shape (b, M, p)
-    missing : shape (b,), how many neighbours of each are hidden; of more than M, M count
+    generated : shape (k, p)
     hidden : shape (h, p), features of hidden nodes
-    linked : shape (b, h), bool, whose neighbours they are
+    linked : shape (k, h), bool, which of them are neighbours of the node that a row was made for
     """
-    distances = squared_distances(generated.flatten(0, 1), hidden).view(-1, MOST, len(hidden))
-    nearest = distances.masked_fill(~linked[:, None, :], torch.inf).amin(dim=2)  # shape: (b, M)
-    wanted = torch.arange(MOST, device=missing.device) < missing[:, None]
-    return nearest.where(wanted, 0.0).sum()
+    distances = squared_distances(generated, hidden).masked_fill(~linked, torch.inf)
+    return distances.amin(dim=1).sum()
 
 
 def nearest_gradients(generated: Tensor, nodes: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from deploy.processes import marked_processes
+from deploy.processes import end_family, marked_processes
 
 # Starts a process that outlives it, in a session of its own and with nothing in its environment.
 _PARENT = """
@@ -67,3 +67,16 @@ def test_a_request_to_end_is_heard() -> None:
         time.sleep(1)
     assert end.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_a_family_ends_as_a_whole() -> None:
+    with marked_processes() as mark:
+        parent = sleeper({})
+        other = sleeper(mark.environment())
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        end_family(parent)
+        assert not is_running(parent.pid)
+        assert not is_running(child)
+        assert is_running(other.pid)
+        end_family(parent)  # once more does no harm

@@ -1,19 +1,21 @@
 """The folder of a worker, and who may enter it."""
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from flwr.app import UserConfig
 
 from fedgt_client.launch import Residence
 from fedgt_client.supernode import Supernode
 from shared.errors import FedGTError
 
-NODE = {"institution": "alba", "data-dir": "data", "state-dir": "state"}
+NODE: UserConfig = {"institution": "alba", "data-dir": "data", "state-dir": "state"}
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fedgt-") as short:
         monkeypatch.setattr(tempfile, "tempdir", short)
         yield Path(short)
@@ -36,10 +38,8 @@ def test_a_link_in_the_place_of_the_folder(place: Path, tmp_path: Path) -> None:
 
 
 def test_each_institution_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = [
-        Residence.of(NODE | changed).folder
-        for changed in ({}, {"institution": "bree"}, {"data-dir": "x"}, {"state-dir": "x"})
-    ]
+    changes: list[UserConfig] = [{}, {"institution": "bree"}, {"data-dir": "x"}, {"state-dir": "x"}]
+    folders = [Residence.of(NODE | changed).folder for changed in changes]
     monkeypatch.chdir(tmp_path)  # where relative paths begin
     folders.append(Residence.of(NODE).folder)
     assert len(set(folders)) == 5

@@ -66,10 +66,28 @@ def test_the_last_rounds_are_kept(store: StateStore) -> None:
 
 
 def test_rounds_that_were_missed(store: StateStore) -> None:
-    store.save(2, state(2))
-    store.save(9, state(9))
-    assert before(store, 9) is None
+    """A coordinator that goes back asks for rounds before the first that was played again."""
+    for number in (1, 2, 9):
+        store.save(number, state(number))
+    assert store.rounds() == [2, 9]
+    assert before(store, 8) == before(store, 9) == 2
     assert before(store, 20) == 9
+    store.save(8, state(8))  # the coordinator went back
+    assert store.rounds() == [2, 8]
+    for number in (9, 10):
+        store.save(number, state(number))
+    assert store.rounds() == [8, 9, 10]
+
+
+@pytest.mark.parametrize("left", [0, 5, 60])  # bytes
+def test_a_torn_state_is_passed_over(store: StateStore, left: int) -> None:
+    for number in (1, 2):
+        store.save(number, state(number))
+    torn = store.folder / "round-000002.safetensors"
+    torn.write_bytes(torn.read_bytes()[:left])
+    assert before(store, 3) == 1
+    store.save(3, state(3))
+    assert before(store, 4) == 3
 
 
 def test_later_rounds_are_overtaken(store: StateStore) -> None:

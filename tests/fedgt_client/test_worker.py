@@ -5,6 +5,7 @@ import signal
 import socket
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -74,7 +75,8 @@ def test_what_goes_wrong_is_told_and_survived(tmp_path: Path, alba: Institution)
             line.shutdown(socket.SHUT_WR)
             line.settimeout(60)
             # It hangs up, or answers with an error; either way it goes on.
-            line.recv(1)
+            with suppress(ConnectionError):
+                line.recv(1)
     # One that says nothing holds up nobody.
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(alba.home.socket))
@@ -98,10 +100,9 @@ def test_two_messages_at_once_start_one_worker(alba: Institution, workers: Proce
 
 
 def test_idle(alba: Institution) -> None:
-    alba.introduce(worker_idle=3.0)
+    alba.introduce(worker_idle=5.0)
     wait_for_end(alba.worker())
     assert alba.pid is None
-    alba.introduce()
 
 
 def test_another_run_ends_the_worker(tmp_path: Path, alba: Institution) -> None:
@@ -118,7 +119,6 @@ def test_a_worker_that_cannot_be_found_ends(alba: Institution) -> None:
     pid = alba.worker()
     alba.home.socket.unlink()
     wait_for_end(pid)
-    alba.introduce()
 
 
 def test_a_worker_can_be_asked_to_end(alba: Institution) -> None:

@@ -15,7 +15,7 @@ from shared.config import Scalar
 from shared.wire import Arrays, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings
 
-PATIENCE = 90.0  # seconds, on a machine that has other things to do
+PATIENCE = 120.0  # seconds, on a machine that has other things to do
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:

@@ -13,9 +13,12 @@ from flwr.proto.node_pb2 import NodeInfo
 
 from deploy.inprocess import InProcessGrid
 from shared.config import RunConfig, Scalar
+from shared.version import installed_version
 from shared.wire import GLOBAL_NODES, Arrays, Instruction, Introduction, Profile, Question, Update
 
-PROFILE = Profile("1", ["age", "debt"], ["good", "bad"], {"weight": [3], "bias": [2]})
+PROFILE = Profile(
+    installed_version(), ["age", "debt"], ["good", "bad"], {"weight": [3], "bias": [2]}
+)
 INITIAL: Arrays = {"weight": np.zeros(3, np.float32), "bias": np.ones(2, np.float32)}
 
 

@@ -20,48 +20,48 @@ def update(**changed: np.ndarray) -> Update:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (replace(AGREED, version="2.0"), "runs FedGT 2.0, not 1.0"),
+        (replace(AGREED, version="2.0"), "has FedGT 2.0 installed, the coordinator 1.0"),
         (
             replace(AGREED, features=["age", "income"]),
-            "has other feature columns: 2 instead of 3, without 'debt'",
+            "has other feature columns than alba: 2 instead of 3, without 'debt'",
         ),
         (
             replace(AGREED, features=["age", "income", "debt", "zip"]),
-            "has other feature columns: 4 instead of 3, with 'zip'",
+            "has other feature columns than alba: 4 instead of 3, with 'zip'",
         ),
         (
             replace(AGREED, features=["age", "debt", "income"]),
-            "has other feature columns: number 2 is 'debt', not 'income'",
+            "has other feature columns than alba: number 2 is 'debt', not 'income'",
         ),
         (
             replace(AGREED, classes=["bad", "good"]),
-            "has other classes: number 1 is 'bad', not 'good'",
+            "has other classes than alba: number 1 is 'bad', not 'good'",
         ),
         (
             replace(AGREED, classes=["good", "bad", "ugly"]),
-            "has other classes: 3 instead of 2, with 'ugly'",
+            "has other classes than alba: 3 instead of 2, with 'ugly'",
         ),
         (
             replace(AGREED, parameters={"head": [3, 4], "bias": [2]}),
-            "has another model: head has shape [3, 4], not [3, 2]",
+            "has another model than alba: head has shape [3, 4], not [3, 2]",
         ),
         (
             replace(AGREED, parameters={"head": [3, 2], "scale": [2]}),
-            "has another model: without 'bias' and with 'scale'",
+            "has another model than alba: without 'bias' and with 'scale'",
         ),
     ],
 )
 def test_each_difference_is_named(other: Profile, words: str) -> None:
-    assert difference(AGREED, other) == words
+    assert difference(AGREED, other, "alba") == words
 
 
 def test_many_differences_are_cut_short() -> None:
     other = replace(AGREED, features=[f"f{i}" for i in range(9)])
-    assert str(difference(AGREED, other)).endswith("with 'f0', 'f1', 'f2' and 6 more")
+    assert str(difference(AGREED, other, "alba")).endswith("with 'f0', 'f1', 'f2' and 6 more")
 
 
 def test_the_same_is_no_difference() -> None:
-    assert difference(AGREED, replace(AGREED, features=list(AGREED.features))) is None
+    assert difference(AGREED, replace(AGREED, features=list(AGREED.features)), "alba") is None
 
 
 @pytest.mark.parametrize(

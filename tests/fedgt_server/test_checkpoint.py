@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedgt_server.checkpoint import Checkpoint, Checkpoints
+from tests.fedgt_server.disk import room_for
 
 
 def checkpoint(number: int) -> Checkpoint:
@@ -117,3 +118,18 @@ def test_an_earlier_run_of_the_same_name_is_forgotten(kept: Checkpoints) -> None
     newest = kept.newest()
     assert newest is not None
     assert newest.round_number == 1
+
+
+@pytest.mark.parametrize("size", [10, 150])  # of no array; of all arrays, but not the facts
+def test_a_full_disk_leaves_the_last_good_one(kept: Checkpoints, size: int) -> None:
+    before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
+    large = Checkpoint(4, {"note": "x" * 1000}, {"model/a": np.full(3, 4)})
+    with pytest.raises(OSError, match=r"too large|cannot be written"), room_for(size):
+        kept.save(large)
+    after = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
+    assert after == before
+    newest = kept.newest()
+    assert newest is not None
+    assert newest.round_number == 3
+    kept.save(large)
+    assert kept.rounds() == [3, 4]

@@ -4,7 +4,10 @@ import json
 import math
 from pathlib import Path
 
+import pytest
+
 from fedgt_server.journal import Journal
+from tests.fedgt_server.disk import room_for
 
 
 def test_no_file_is_no_event(tmp_path: Path) -> None:
@@ -65,3 +68,14 @@ def test_start_anew_puts_the_old_one_aside(tmp_path: Path) -> None:
     journal.write("start", run=2)
     assert [event["run"] for event in journal.read()] == [2]
     assert [e["run"] for e in Journal(tmp_path / "journal.previous.jsonl").read()] == [1]
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write("round", round=1)
+    before = journal.path.read_bytes()
+    with pytest.raises(OSError, match="too large"), room_for(len(before) + 20):
+        journal.write("round", round=2)
+    assert journal.path.read_bytes() == before
+    journal.write("round", round=2)
+    assert [event["round"] for event in journal.rounds()] == [1, 2]

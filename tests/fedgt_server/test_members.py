@@ -26,7 +26,9 @@ def admit(members: Members, grid: ScriptedGrid, *, strict: bool = True) -> Array
 
 def test_before_the_first_round_a_difference_ends_the_run() -> None:
     grid = ScriptedGrid(Node("alba"), Node("bree", profile=SHORT))
-    with pytest.raises(FedGTError, match=r"bree has other feature columns: .* without 'debt'"):
+    with pytest.raises(
+        FedGTError, match=r"bree has other feature columns than alba: .* without 'debt'"
+    ):
         admit(Members(), grid)
 
 
@@ -117,5 +119,19 @@ def test_an_institution_returns_from_a_new_node() -> None:
 
 def test_after_a_resume_the_agreed_profile_stays() -> None:
     members = Members(PROFILE)
-    with pytest.raises(FedGTError, match="alba has other feature columns"):
+    with pytest.raises(FedGTError, match="alba has other feature columns than the federation"):
         admit(members, ScriptedGrid(Node("alba", profile=SHORT)))
+
+
+def test_another_version_is_refused_whoever_comes_first() -> None:
+    old = replace(PROFILE, version="0.0.9")
+    grid = ScriptedGrid(Node("alba", profile=old), Node("bree"))
+    line = f"alba has FedGT 0.0.9 installed, the coordinator {PROFILE.version}: mend it there"
+    with pytest.raises(FedGTError, match=line):
+        admit(Members(), grid)
+
+
+def test_after_a_resume_the_coordinator_may_be_newer() -> None:
+    members, grid = Members(replace(PROFILE, version="0.0.9")), ScriptedGrid(Node("alba"))
+    admit(members, grid)
+    assert members.names() == {"alba"}

@@ -14,6 +14,7 @@ from fedgt_server.round import Federation, GaveUpError
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
+from tests.fedgt_server.disk import room_for
 from tests.fedgt_server.grid import PROFILE, Node, ScriptedGrid, settings
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -55,7 +56,7 @@ def test_nobody_comes(tmp_path: Path) -> None:
 def test_an_institution_with_other_columns_ends_the_run(tmp_path: Path) -> None:
     other = replace(PROFILE, features=["debt", "age"])
     grid = ScriptedGrid(Node("alba"), Node("bree", profile=other))
-    with pytest.raises(FedGTError, match="bree has other feature columns: number 1 is 'debt'"):
+    with pytest.raises(FedGTError, match="bree has other feature columns than alba: number 1"):
         federation(grid, tmp_path).run()
     assert "bree" in journal(tmp_path)[-1]["reason"]
     assert grid.nodes[1].heard == []
@@ -139,7 +140,7 @@ def test_gives_up_with_a_whole_checkpoint_and_resumes(tmp_path: Path) -> None:
     grid = ScriptedGrid(*nodes())
     for node in list(grid.nodes.values())[1:]:
         node.silent = {2}
-    with pytest.raises(GaveUpError, match=r"round 2: 1 of 2 .* 'resume' continues later"):
+    with pytest.raises(GaveUpError, match=r"round 2: 1 of 2 .* the run can be resumed"):
         federation(grid, tmp_path / "run").run()
     assert took_part(tmp_path / "run") == [["a", "b", "c"]]
     again = ScriptedGrid(*nodes())
@@ -224,3 +225,28 @@ def test_nobody_has_validation_or_test_nodes(tmp_path: Path) -> None:
     assert result["val_accuracy"] is None
     assert result["test_accuracy"] is None
     assert result["best_round"] == 2
+
+
+def test_two_coordinators_of_one_run(tmp_path: Path) -> None:
+    def again(_: dict[str, Any]) -> None:
+        with pytest.raises(FedGTError, match="is still running"):
+            federation(ScriptedGrid(Node("a"), Node("b")), tmp_path).run()
+
+    federation(ScriptedGrid(Node("a"), Node("b")), tmp_path, again, rounds=2).run()
+    # The second left no trace in the journal of the first.
+    assert [event["event"] for event in journal(tmp_path)] == ["start", "round", "round", "end"]
+
+
+def test_a_full_disk_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    grid = ScriptedGrid(Node("a"), Node("b"))
+
+    def no_room(_: dict[str, Any]) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"), room_for(1 << 20):
+        federation(grid, tmp_path, no_room).run()
+    assert "No space" in journal(tmp_path)[-1]["reason"]
+    with pytest.raises(OSError, match="too large"), room_for(600):
+        federation(grid, tmp_path / "other").run()
+    federation(ScriptedGrid(Node("a"), Node("b")), tmp_path, resume=True).run()
+    assert took_part(tmp_path) == [["a", "b"]] * 3

@@ -1,12 +1,11 @@
 #!/bin/sh
 # Trains the federation with the settings in run.toml, or in the file given; results go to runs/.
+# Ends with 0 when the run is finished, 1 when it failed, 2 when it could not be started, and 3 when
+# it gave up for lack of institutions. ./resume.sh continues a run that failed or gave up.
 set -eu
 umask 077
 CDPATH= cd -- "$(dirname -- "$0")"
 . ./environment.sh
 need fedgt
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-fedgt provision app "$scratch/fedgt"
-./flwr.sh run "$scratch/fedgt" fedgt --stream --run-config "${1:-run.toml}"
+exec fedgt launch . --settings "${1:-run.toml}"

@@ -5,6 +5,9 @@ umask 077
 CDPATH= cd -- "$(dirname -- "$0")"
 . ./environment.sh
 need flower-superlink
+need fedgt
+# With a certificate that has ended nobody could connect; the reason belongs in this log.
+fedgt doctor . --only server.crt || exit 2
 
 # Institutions reach the Fleet API alone. Whoever reaches the control API can run code at every
 # institution: it stays on loopback.

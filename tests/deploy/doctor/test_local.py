@@ -110,7 +110,7 @@ def test_no_kit(folder: Path, name: str) -> None:
     with pytest.raises(FedGTError, match="is not valid TOML"):
         InstitutionKit.open(folder)
     (folder / name).unlink()
-    with pytest.raises(FedGTError, match="is missing: name an institution's kit"):
+    with pytest.raises(FedGTError, match="is missing: name a kit"):
         InstitutionKit.open(folder)
 
 
@@ -123,7 +123,7 @@ def test_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_programs_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert local.check_programs().state is State.failed
+    assert local.check_programs(local.INSTITUTION_PROGRAMS).state is State.failed
 
 
 def test_all_is_well(folder: Path) -> None:

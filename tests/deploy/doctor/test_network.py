@@ -13,24 +13,16 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from flwr.client.grpc_rere_client import node_auth_client_interceptor
 from flwr.common.constant import NOOP_FLWR_AID
-from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import (
-    NodeAuthServerInterceptor,
-)
-from flwr.server.superlink.linkstate import LinkState, LinkStateFactory
-from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
 from flwr.supercore.date import now
-from flwr.supercore.object_store import ObjectStoreFactory
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
-from flwr.superlink.cli.flower_superlink import _run_fleet_api_grpc_rere
-from flwr.superlink.federation import NoOpFederationManager
 
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_network
+from deploy.machine import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
+from tests.deploy.doctor.fleets import add, fleet
 from tests.deploy.kits import fedgt, write_banks
-from tests.deploy.machines import free_ports
 
 
 @pytest.fixture
@@ -42,28 +34,6 @@ def port() -> int:
 def kits(tmp_path: Path, port: int) -> Path:
     provision(write_banks(tmp_path, port=port), tmp_path / "kits")
     return tmp_path / "kits"
-
-
-@contextmanager
-def fleet(kits: Path, port: int) -> Iterator[LinkState]:
-    """A Fleet API with the kit's certificates; its list of nodes."""
-    factory = LinkStateFactory(
-        FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory()
-    )
-    names = ("ca.crt", "server.crt", "server.key")
-    ca, certificate, key = ((kits / "coordinator" / name).read_bytes() for name in names)
-    server = _run_fleet_api_grpc_rere(
-        f"127.0.0.1:{port}",
-        factory,
-        ObjectStoreFactory(),
-        True,
-        (ca, certificate, key),
-        [NodeAuthServerInterceptor(factory)],
-    )
-    try:
-        yield factory.state()
-    finally:
-        server.stop(None).wait()
 
 
 @contextmanager
@@ -85,11 +55,6 @@ def other_server(port: int) -> Iterator[None]:
         yield
     finally:
         listener.close()
-
-
-def add(state: LinkState, kits: Path, name: str) -> int:
-    key = public_key_to_bytes(pki.load_public_key(kits / "coordinator" / "keys" / f"{name}.pub"))
-    return state.create_node(NOOP_FLWR_AID, "x", key, 30, name=name)
 
 
 def ask(kits: Path, name: str = "bank-a") -> dict[str, Check]:
@@ -248,3 +213,9 @@ def test_the_command(
     code, out, _ = fedgt(capsys, monkeypatch, "doctor", str(kits / "bank-a"))
     assert code == 1
     assert len(out.splitlines()) == len(report["checks"])
+    code, out, _ = fedgt(
+        capsys, monkeypatch, "doctor", str(kits / "bank-a"), "--only", "port", "--json"
+    )
+    assert (code, [check["name"] for check in json.loads(out)["checks"]]) == (1, ["port"])
+    code, _, err = fedgt(capsys, monkeypatch, "doctor", str(kits / "bank-a"), "--only", "x")
+    assert (code, "there are: programs, name" in err) == (2, True)

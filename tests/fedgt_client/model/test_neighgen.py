@@ -4,7 +4,6 @@ import torch
 
 from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.neighgen import (
-    MOST,
     NeighGen,
     degree_loss,
     matching_loss,
@@ -23,14 +22,14 @@ def test_shapes_and_unit_rows() -> None:
     torch.testing.assert_close(latent[0], latent[2])
     counts, rows = model.counts(latent), model.features(latent, torch.randn(3, 8))
     assert (counts > 0).all()
-    assert rows.shape == (3, MOST, 6)
-    torch.testing.assert_close(rows.norm(dim=2), torch.ones(3, MOST))
+    assert rows.shape == (3, 6)
+    torch.testing.assert_close(rows.norm(dim=1), torch.ones(3))
 
 
 def test_the_noise_makes_other_neighbours() -> None:
     model = NeighGen(6, width=8, samples=3, dropout=0.0).eval()
-    latent = model.latent(TENSORS, torch.tensor([4]))
-    one, other = (model.features(latent, torch.randn(1, 8)) for _ in range(2))
+    latent = model.latent(TENSORS, torch.tensor([4, 4]))
+    one, other = model.features(latent, torch.randn(2, 8))
     assert not torch.allclose(one, other)
 
 
@@ -40,23 +39,13 @@ def test_degree_loss() -> None:
     assert loss.item() == (0.125 + 2.5) / 2
 
 
-def test_only_as_many_as_are_missing_are_matched_with_hidden_neighbours() -> None:
+def test_rows_are_matched_with_hidden_neighbours_alone() -> None:
     hidden = torch.tensor([[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]])
-    generated = torch.zeros(2, MOST, 2)
-    generated[0, 0] = torch.tensor([1.0, 1.0])  # nearest: (1, 0) or (0, 1), at 1
-    generated[0, 1] = torch.tensor([4.0, 0.0])  # nearest: (1, 0), at 9
-    generated[0, 2] = 100.0  # a third neighbour is not missing
-    generated[1, 0] = torch.tensor([0.0, 1.0])  # its only neighbour is (5, 5), at 25 + 16
-    linked = torch.tensor([[True, True, False], [False, False, True]])
-    loss = matching_loss(generated, torch.tensor([2, 1]), hidden, linked)
+    # Nearest: (1, 0) or (0, 1) at 1, (1, 0) at 9; the last one's only neighbour is at 25 + 16.
+    generated = torch.tensor([[1.0, 1.0], [4.0, 0.0], [0.0, 1.0]])
+    linked = torch.tensor([[True, True, False], [True, True, False], [False, False, True]])
+    loss = matching_loss(generated, hidden, linked)
     torch.testing.assert_close(loss, torch.tensor(1.0 + 9.0 + 41.0))
-
-
-def test_more_than_the_most_are_missing() -> None:
-    generated = torch.ones(1, MOST, 2)
-    linked = torch.ones(1, 1, dtype=torch.bool)
-    loss = matching_loss(generated, torch.tensor([MOST + 3]), torch.zeros(1, 2), linked)
-    assert loss.item() == 2.0 * MOST
 
 
 def test_gradients_are_those_of_the_nearest() -> None:

@@ -19,7 +19,7 @@ from shared.wire import (
 PROFILE = Profile("1", ["age", "debt"], ["good", "bad"], {"weight": [2]})
 INITIAL: Arrays = {"weight": np.zeros(2, np.float32)}
 NAMES = ("a", "b", "c", "d")
-ROUNDS = 25  # five of them the generators'
+ROUNDS = 50  # five of them the generators'
 
 
 def begun() -> FedSage:

@@ -1,0 +1,49 @@
+"""A run in other processes, followed by its journal."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fedgt_server.round import Observer
+
+_POLL = 0.3  # seconds
+
+
+class RunningJournal:
+    """A run's journal, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = path.stat().st_size if path.exists() else 0  # a resumed run appends
+        self.over = False
+        self.failure: str | None = None
+
+    def rounds(self) -> Iterator[dict[str, Any]]:
+        """Rounds since the last call."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as stream:
+            stream.seek(self._read)
+            whole, _, _ = stream.read().rpartition(b"\n")
+        self._read += len(whole) + bool(whole)
+        for line in whole.splitlines():
+            event = json.loads(line)
+            self.over |= event["event"] in ("end", "failed")
+            if event["event"] == "failed":
+                self.failure = event["reason"]
+            if event["event"] == "round":
+                yield event
+
+
+def follow(process: "subprocess.Popen[bytes]", journal: RunningJournal, observe: Observer) -> None:
+    """Report rounds until the run is over; ``process`` takes some seconds more to notice."""
+    while not journal.over:
+        ended = process.poll() is not None  # asked first: what was written before is still read
+        for facts in journal.rounds():
+            observe(facts)
+        if ended:
+            break
+        time.sleep(_POLL)

@@ -1,0 +1,61 @@
+"""What it takes to continue a run whose coordinator ended too early."""
+
+import time
+from pathlib import Path
+
+from fedgt_server.checkpoint import Checkpoints
+from fedgt_server.journal import Journal
+from fedgt_server.lock import is_locked
+from shared.config import RunConfig
+from shared.errors import FedGTError
+
+_PATIENCE = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
+_POLL = 0.5  # seconds
+
+
+def resumable(results: Path, name: str = "") -> RunConfig:
+    """The settings that continue a run; by default the one that was at work last.
+
+    All are as the run began with them: another model or another schedule would not continue it.
+
+    Raises
+    ------
+    FedGTError
+        When there is nothing to continue, in a line that says why.
+    """
+    folder = _run_folder(results, name)
+    if any(event["event"] == "end" for event in Journal(folder / "journal.jsonl").read()):
+        raise FedGTError(f"the run '{folder.name}' is finished: there is nothing to resume")
+    _wait_for_the_end(folder)
+    checkpoint = Checkpoints(folder / "checkpoints").newest()
+    if checkpoint is None:
+        raise FedGTError(
+            f"the run '{folder.name}' has no checkpoint, for no round was finished: "
+            "start it anew with ./run.sh"
+        )
+    # A run without a name of its own goes by the number that Flower gave it.
+    values = checkpoint.facts["config"] | {"resume": True, "run-name": folder.name}
+    return RunConfig.build(values)
+
+
+def _run_folder(results: Path, name: str) -> Path:
+    journals = sorted(
+        results.glob("*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True
+    )
+    folders = {path.parent.name: path.parent for path in journals}
+    if not folders:
+        raise FedGTError(f"{results} holds no run: there is nothing to resume")
+    if name and name not in folders:
+        raise FedGTError(f"{results} holds no run '{name}'; there are: {', '.join(folders)}")
+    return folders[name] if name else next(iter(folders.values()))
+
+
+def _wait_for_the_end(folder: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while is_locked(folder):
+        if time.monotonic() > deadline:
+            raise FedGTError(
+                f"the run '{folder.name}' is still running: './flwr.sh list fedgt' shows it, "
+                "'./flwr.sh stop RUN fedgt' ends it"
+            )
+        time.sleep(_POLL)

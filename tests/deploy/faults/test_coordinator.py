@@ -1,0 +1,175 @@
+"""A coordinator whose programs are killed, whose disk is full, whose institutions stay away."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from deploy.federation import LocalFederation
+from deploy.launch import Ending
+from deploy.processes import marked_processes
+from fedgt_server.checkpoint import Checkpoints
+from shared.config import Scalar
+from tests.deploy.faults.scene import (
+    PATIENCE,
+    SMALL,
+    A,
+    B,
+    ample,
+    banks,
+    events,
+    final_bytes,
+    kill_serverapp,
+    logs_on_failure,
+    processes_over_tls,
+    wait_for_checkpoint,
+)
+
+pytestmark: list[pytest.MarkDecorator] = processes_over_tls
+
+RESUME = "resume.sh"
+_ROUNDS = 4
+_SETTINGS: dict[str, Scalar] = SMALL | {"rounds": _ROUNDS, "min-institutions": 2}
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFederation]:
+    """A coordinator and two institutions, at work."""
+    with marked_processes() as mark:
+        federation = LocalFederation(tmp_path_factory.mktemp("banks"), banks(A, B), mark)
+        federation.start()
+        yield federation
+    assert not mark.processes()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(federation: LocalFederation) -> dict[str, bytes]:
+    """All weights after a run that nothing happened to."""
+    with logs_on_failure(federation):
+        federation.run(_SETTINGS | {"run-name": "whole"}, patience=PATIENCE)
+    return final_bytes(federation, federation.run_folder("whole"), _ROUNDS)
+
+
+def test_a_finished_run_is_not_resumed(
+    federation: LocalFederation, undisturbed: dict[str, bytes]
+) -> None:
+    assert len(undisturbed) == 3
+    answer = federation.coordinator.call(RESUME, "--run", "whole")
+    assert answer.returncode == 2
+    assert answer.stderr == "fedgt: the run 'whole' is finished: there is nothing to resume\n"
+
+
+def test_serverapp_and_superlink_are_killed(
+    federation: LocalFederation, undisturbed: dict[str, bytes]
+) -> None:
+    """Resumed each time, the run ends with the very weights of one that nothing happened to."""
+    coordinator, out = federation.coordinator, federation.run_folder("disturbed")
+    assert federation.superlink is not None
+    with logs_on_failure(federation):
+        run = federation.start_run(_SETTINGS | {"run-name": "disturbed"})
+        wait_for_checkpoint(out, 1)
+        kill_serverapp(federation.superlink)
+        played = [len(events(out, "round"))]
+
+        resumed = coordinator.start(RESUME)
+        wait_for_checkpoint(out, played[0] + 1)
+        # Not its children: they have to end by themselves.
+        federation.superlink.kill()
+        federation.superlink.wait()
+        played.append(len(events(out, "round")))
+        for process in (run, resumed):
+            assert process.wait(PATIENCE) == Ending.failed
+        assert "the SuperLink is gone" in coordinator.log.read_text()
+
+        federation.start_superlink()
+        answer = coordinator.call(RESUME, "--run", "disturbed", patience=PATIENCE)
+        assert answer.returncode == Ending.finished, answer.stdout + answer.stderr
+    # The round that was being played is lost, and none before it.
+    for event, number in zip(events(out, "resume"), played, strict=True):
+        assert event["after_round"] in (number, number - 1)
+    assert final_bytes(federation, out, _ROUNDS) == undisturbed
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A disk of a few megabytes at ``place``."""
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "fedgt-test", str(place)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("a disk of its own cannot be mounted here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as stream:
+        while True:
+            try:
+                stream.write(b"\0" * 4096)
+            except OSError:
+                return filler
+
+
+def test_the_disk_is_full_and_then_a_checkpoint_torn(
+    federation: LocalFederation, undisturbed: dict[str, bytes]
+) -> None:
+    coordinator = federation.coordinator
+    with small_disk(coordinator.folder / "small") as disk, logs_on_failure(federation):
+        out = disk / "full"
+        place: dict[str, Scalar] = {"run-name": "full", "results-dir": "small"}
+        run = federation.start_run(_SETTINGS | place)
+        wait_for_checkpoint(out, 2)
+        filler = fill(disk)
+        assert run.wait(PATIENCE) == Ending.failed
+        assert "No space left on device" in coordinator.log.read_text()
+        # Whole lines, whole checkpoints, and no remains of others.
+        assert (out / "journal.jsonl").read_bytes().endswith(b"\n")
+        assert events(out, "round")
+        assert not list(out.rglob(".*"))
+        checkpoints = Checkpoints(out / "checkpoints")
+        newest, *earlier = reversed(checkpoints.rounds())
+        good = checkpoints.newest()
+        assert good is not None
+        assert good.round_number == newest
+
+        filler.unlink()
+        torn = out / "checkpoints" / f"round-{newest:06d}.safetensors"
+        torn.write_bytes(torn.read_bytes()[:-100])
+        answer = coordinator.call(RESUME, "--results", "small", patience=PATIENCE)
+        assert answer.returncode == Ending.finished, answer.stdout + answer.stderr
+        assert f"checkpoint of round {newest} is passed over" in answer.stdout + answer.stderr
+        assert [event["after_round"] for event in events(out, "resume")] == earlier[:1]
+        assert final_bytes(federation, out, _ROUNDS) == undisturbed
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_fewer_than_the_quorum(federation: LocalFederation) -> None:
+    """Last: one institution does not come back."""
+    deadline = ample(federation.run_folder("whole"))
+    coordinator, out = federation.coordinator, federation.run_folder("few")
+    with logs_on_failure(federation):
+        impatient: dict[str, Scalar] = {
+            "round-deadline": deadline,
+            "give-up-after": deadline + 5.0,
+        }
+        run = federation.start_run(
+            _SETTINGS | impatient | {"run-name": "few", "rounds": 1000, "start-institutions": 2}
+        )
+        wait_for_checkpoint(out, 1)
+        federation.kill_supernode(B)
+        assert run.wait(PATIENCE) == Ending.gave_up
+        reason = events(out, "failed")[0]["reason"]
+        assert "1 of 2 institutions answered" in reason
+        log = coordinator.log.read_text()
+        assert "waiting: round" in log
+        assert f"fedgt: {reason}" in log
+        checkpoint = Checkpoints(out / "checkpoints").newest()
+        assert checkpoint is not None
+        assert checkpoint.round_number == len(events(out, "round"))

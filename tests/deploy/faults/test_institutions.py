@@ -1,0 +1,90 @@
+"""Institutions that go, come back, and come late, during one run."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy.federation import LocalFederation
+from deploy.machine import free_ports
+from deploy.processes import marked_processes
+from deploy.provision.kits import provision
+from shared.config import Scalar
+from shared.graph import Graph
+from tests.deploy.faults.scene import (
+    ENDLESS,
+    PATIENCE,
+    SMALL,
+    A,
+    B,
+    C,
+    ample,
+    banks,
+    check_deadline,
+    logs_on_failure,
+    processes_over_tls,
+    state_folder,
+    steps,
+    wait_for_round,
+)
+
+pytestmark: list[pytest.MarkDecorator] = processes_over_tls
+
+
+def add_institution(federation: LocalFederation, name: str, graph: Graph) -> None:
+    """As an operator does it, while the coordinator runs."""
+    with federation.description.open("a") as stream:
+        stream.write(f'[[institutions]]\nname = "{name}"\nport = {free_ports(1)[0]}\n')
+    provision(federation.description, federation.kits)
+    federation.renew_coordinator()
+    assert list(federation.register()["added"]) == [name]
+    federation.institutions[name] = federation.machine(name)
+    graph.save(federation.institutions[name].folder / "data")
+
+
+def test_one_is_killed_another_joins_and_the_first_comes_back(tmp_path: Path) -> None:
+    graphs = banks(A, B, C)
+    newcomer = graphs.pop(C)
+    with marked_processes() as mark:
+        federation = LocalFederation(tmp_path, graphs, mark)
+        with logs_on_failure(federation):
+            federation.start()
+            both = SMALL | {"min-institutions": 2}
+            federation.run(both | {"run-name": "short", "rounds": 1}, patience=PATIENCE)
+            deadline = ample(federation.run_folder("short"))
+
+            quorum: dict[str, Scalar] = {"min-institutions": 1, "start-institutions": 2}
+            run = federation.start_run(
+                SMALL | quorum | {"run-name": "long", "rounds": ENDLESS, "round-deadline": deadline}
+            )
+            out, states = federation.run_folder("long"), state_folder(federation, B, "long")
+            first = wait_for_round(out, lambda facts: B in facts["institutions"], f"{B} takes part")
+            federation.kill_supernode(B)
+            before = steps(max(states.glob("round-*.safetensors")))
+
+            # The round ends at its deadline, with the quorum.
+            without = wait_for_round(
+                out, lambda facts: B in facts["missing"], f"{B} is missing", after=first["round"]
+            )
+            assert list(without["institutions"]) == [A]
+            check_deadline(without, deadline)
+
+            add_institution(federation, C, newcomer)
+            federation.start_supernode(C)
+            federation.start_supernode(B)
+            joined = wait_for_round(
+                out,
+                lambda facts: C in facts["institutions"],
+                f"{C} takes part",
+                after=without["round"],
+            )
+            assert joined["institutions"][C]["test_accuracy"] > 0
+            back = wait_for_round(
+                out,
+                lambda facts: B in facts["institutions"],
+                f"{B} is back",
+                after=without["round"],
+            )
+            # With its state: its optimiser goes on counting.
+            assert steps(states / f"round-{back['round']:06d}.safetensors") > before
+            assert run.poll() is None
+    assert not mark.processes()

@@ -1,0 +1,206 @@
+"""Who is refused, and where the reason can be read."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+import pytest
+from flwr.proto.fleet_pb2 import ActivateNodeRequest
+from flwr.proto.fleet_pb2_grpc import FleetStub
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+from deploy.federation import SUPERLINK, SUPERNODE, LocalFederation, Network
+from deploy.launch import Ending
+from deploy.machine import Machine, free_ports
+from deploy.processes import ProcessMark, marked_processes
+from deploy.provision import pki
+from deploy.provision.layout import revoke
+from deploy.provision.node_key import make_node_key
+from shared.config import Scalar
+from shared.graph import Graph
+from shared.version import installed_version
+from tests.deploy.faults.scene import (
+    PATIENCE,
+    SMALL,
+    A,
+    B,
+    C,
+    banks,
+    events,
+    logs_on_failure,
+    processes_over_tls,
+    wait_until,
+)
+
+pytestmark: list[pytest.MarkDecorator] = processes_over_tls
+
+_SETTINGS: dict[str, Scalar] = SMALL | {"rounds": 1, "min-institutions": 2}
+
+
+@pytest.fixture(scope="module")
+def mark() -> Iterator[ProcessMark]:
+    with marked_processes() as mark:
+        yield mark
+    assert not mark.processes()
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What else is installed at the second institution: nothing at first."""
+    return tmp_path_factory.mktemp("packages")
+
+
+@pytest.fixture(scope="module")
+def federation(
+    tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark, packages: Path
+) -> LocalFederation:
+    """A coordinator that is at work, with the keys of three; nobody is connected."""
+    found_first = f'PYTHONPATH="{packages}:$PYTHONPATH" exec "$0" "$@"'
+    federation = LocalFederation(
+        tmp_path_factory.mktemp("banks"),
+        banks(A, B, C),
+        mark,
+        network=Network(prefixes={B: ("sh", "-c", found_first)}),
+    )
+    federation.start_superlink()
+    federation.register()
+    return federation
+
+
+class Past(datetime):
+    """Two years ago."""
+
+    @classmethod
+    def now(cls, tz: object = None) -> "Past":
+        return cls.fromtimestamp(datetime.now(UTC).timestamp() - 2 * 365 * 86400, UTC)
+
+
+@pytest.fixture(scope="module")
+def expired(tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark) -> LocalFederation:
+    """A federation whose server certificate has ended; its coordinator is not started yet."""
+    with pytest.MonkeyPatch.context() as then:
+        then.setattr(pki, "datetime", Past)
+        return LocalFederation(tmp_path_factory.mktemp("expired"), banks(A), mark)
+
+
+def another(federation: LocalFederation, name: str) -> Machine:
+    """A second machine with a kit, on a port of its own."""
+    machine = federation.machine(A, name)
+    edit(machine, SUPERNODE, f"--port {federation.ports[A]}", f"--port {free_ports(1)[0]}")
+    return machine
+
+
+def edit(machine: Machine, script: str, old: str, new: str) -> None:
+    path = machine.folder / script
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def wait_for_line(machine: Machine, words: str) -> None:
+    wait_until(lambda: words in machine.log.read_text(), f"'{words}' in {machine.log}")
+
+
+def test_keys_and_certificates(federation: LocalFederation, expired: LocalFederation) -> None:
+    """All at once: each takes some seconds to be refused."""
+    with logs_on_failure(federation):
+        unknown = another(federation, "unknown")
+        (unknown.folder / "node.key").unlink()
+        make_node_key(unknown.folder, "unknown")
+        foreign = another(federation, "foreign")
+        shutil.copy(expired.kits / A / "ca.crt", foreign.folder)
+        plain = another(federation, "plain")
+        edit(plain, SUPERNODE, "--root-certificates ca.crt", "--insecure")
+        revoke(C, federation.kits)
+        federation.renew_coordinator()
+        assert list(federation.register()["removed"]) == [C]
+        revoked = federation.institutions[C]
+        started = {
+            machine: machine.start(SUPERNODE) for machine in (unknown, foreign, plain, revoked)
+        }
+
+        # Who registers keys reads which was refused; who holds it reads that it was.
+        for machine in (unknown, revoked):
+            wait_for_line(machine, "Failed to activate SuperNode")
+            public = pki.load_public_key(machine.folder / "node.pub")
+            body = public_key_to_bytes(public).decode().splitlines()[2]
+            wait_for_line(federation.coordinator, body)
+        wait_for_line(federation.coordinator, "No SuperNode found with the given public key")
+        # Who holds the wrong ca.crt, or talks without TLS, can mend that.
+        wait_for_line(foreign, "CERTIFICATE_VERIFY_FAILED")
+        wait_for_line(plain, "TLS is not enabled")
+        for machine, process in started.items():
+            machine.kill()
+            assert process.wait(PATIENCE) != 0
+
+
+def test_plain_text_gets_no_answer(federation: LocalFederation) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{federation.fleet}") as channel:
+        with pytest.raises(grpc.RpcError) as refused:
+            FleetStub(channel).ActivateNode(ActivateNodeRequest(), timeout=30)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_an_expired_certificate(expired: LocalFederation) -> None:
+    coordinator, bank = expired.coordinator, expired.institutions[A]
+    with logs_on_failure(expired):
+        # The coordinator can mend it, and does not start.
+        assert coordinator.start(SUPERLINK).wait(PATIENCE) == 2
+        log = coordinator.log.read_text()
+        assert "server.crt" in log
+        assert "--renew" in log
+        # It ends while the coordinator is at work: institutions do not connect again.
+        edit(coordinator, SUPERLINK, "fedgt doctor . --only server.crt || exit 2", "")
+        expired.start_superlink()
+        supernode = bank.start(SUPERNODE)
+        wait_for_line(bank, "certificate has expired")
+        bank.kill()
+        assert supernode.wait(PATIENCE) != 0
+        expired.kill_superlink()
+
+
+def renamed(graph: Graph, place: Path) -> None:
+    """The same data under another schema."""
+    replace(graph, feature_names=("spending", *graph.feature_names[1:])).save(place)
+
+
+def refusal(federation: LocalFederation, run_name: str) -> str:
+    """Train, and read in what words that was refused."""
+    settings = federation.write_settings(_SETTINGS | {"run-name": run_name})
+    answer = federation.coordinator.call("run.sh", settings, patience=PATIENCE)
+    assert answer.returncode == Ending.failed, answer.stdout + answer.stderr
+    out = federation.run_folder(run_name)
+    assert not events(out, "round")
+    line = answer.stderr.splitlines()[-1]
+    assert line == f"fedgt: {events(out, 'failed')[0]['reason']}"
+    return line
+
+
+def test_another_schema_and_another_version(federation: LocalFederation, packages: Path) -> None:
+    with logs_on_failure(federation):
+        data = federation.institutions[B].folder / "data"
+        graph = Graph.open(data)
+        features = graph.feature_names
+        shutil.move(data, data.with_name("right"))
+        renamed(graph, data)
+        for name in (A, B):
+            federation.start_supernode(name)
+        assert (
+            f"{B} has other feature columns than {A}: number 1 is 'spending', not '{features[0]}'"
+        ) in refusal(federation, "schema")
+
+        shutil.rmtree(data)
+        shutil.move(data.with_name("right"), data)
+        installed = packages / "fedgt-0.0.9.dist-info"
+        installed.mkdir()
+        (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: fedgt\nVersion: 0.0.9\n")
+        assert (f"{B} has FedGT 0.0.9 installed, the coordinator {installed_version()}") in refusal(
+            federation, "version"
+        )
+
+        # Mended, both take part.
+        shutil.rmtree(installed)
+        result = federation.run(_SETTINGS | {"run-name": "mended"}, patience=PATIENCE)
+        assert sorted(result["per_client"]) == [A, B]
