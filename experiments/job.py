@@ -11,11 +11,13 @@ ROUNDS = 100
 
 Settings = tuple[tuple[str, Scalar], ...]
 
-# Relative seconds of a round for each node, measured roughly; they only order the runs and guess
-# the time left.
+# Relative seconds of a round for each node, measured roughly on Cora; they only order the runs and
+# guess the time left.
 _NODE_COST = {"fedgt": 1.0, "local": 0.9, "gophormer": 1.5, "graphgps": 1.5, "fedsage": 2.0}
 _OTHER_COST = 0.3
-_CLIENT_COST = 60.0  # in nodes: messages, saving
+# Of a client, in nodes: messages and saving, which grow with the weights of the first layer.
+_CLIENT_COST, _FEATURE_COST = 50.0, 0.12
+_NODE_SECONDS = 1.5e-4
 # Of the nodes of the whole graph, how many all clients hold together.
 _SHARE = {"overlap": 2.5, "unbalanced": 0.55}
 
@@ -120,4 +122,5 @@ class Job:
         each = _NODE_COST.get(chosen.method, _OTHER_COST)
         if chosen.preset == "paper":
             each *= 4  # many small steps
-        return self.rounds * (nodes * each + self.clients * _CLIENT_COST) * 1.6e-4
+        client = _CLIENT_COST + _FEATURE_COST * CATALOG[self.dataset].features
+        return self.rounds * (nodes * each + self.clients * client) * _NODE_SECONDS

@@ -13,6 +13,8 @@ RESULTS = Path(__file__).parent / "results"
 
 # Where a run's files lay says nothing about the run.
 _PLACES = ("data-dir", "results-dir", "state-dir", "run-name")
+# What a run on one machine sets besides.
+_OF_ONE_MACHINE = ("min-institutions", "give-up-after")
 # The paper shows similarities at round 30; the matrices of many clients are kept once.
 _EARLY_ROUND, _FEW_CLIENTS = 30, 20
 
@@ -83,6 +85,18 @@ def run_facts(
 def without_places(config: RunConfig) -> dict[str, Scalar]:
     """The whole configuration but for the folders of this machine."""
     return {key: value for key, value in config.to_flower().items() if key not in _PLACES}
+
+
+def changed_settings(job: Job, record: Mapping[str, Any]) -> set[str]:
+    """Settings with which ``job`` would be run otherwise today; those new since do not count."""
+    if "config" not in record:
+        return set()
+    today = without_places(RunConfig.build(job.values(), preset=job.preset))
+    return {
+        key
+        for key, value in record["config"].items()
+        if key not in _OF_ONE_MACHINE and key in today and today[key] != value
+    }
 
 
 def rounded(value: float | None, digits: int = 5) -> float | None:

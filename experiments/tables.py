@@ -4,6 +4,7 @@ Nothing is shown that is not in a record of the same request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from experiments.measured_tables import (
     statistics_table,
 )
 from experiments.paper_tables import PAPER, PaperFigure
-from experiments.records import finished
+from experiments.records import changed_settings, finished
 from experiments.table import Column, Entry, Row, Table
 from experiments.variants import VARIANTS
 from shared.errors import FedGTError
@@ -148,7 +149,18 @@ def build_table(name: str, results: Path) -> Table:
         raise FedGTError(f"{name} has no table, only a figure: fedgt experiment figure {name}")
     records = load(item, results)
     table = _BUILDERS[name](item, records)
-    if len(records) == len(item.jobs):
-        return table
-    state = f"{len(records)} of {len(item.jobs)} runs are finished; what is not is left empty."
-    return Table(table.title, table.first, table.columns, table.rows, (*table.notes, state))
+    return replace(table, notes=(*table.notes, *_state(item, records)))
+
+
+def _state(item: Experiment, records: Records) -> list[str]:
+    """What a reader must know of the records themselves."""
+    notes = []
+    if len(records) < len(item.jobs):
+        notes.append(
+            f"{len(records)} of {len(item.jobs)} runs are finished; what is not is left empty."
+        )
+    changed = [keys for job in records if (keys := changed_settings(job, records[job]))]
+    if changed:
+        names = ", ".join(sorted(set().union(*changed)))
+        notes.append(f"{len(changed)} runs were made with other settings than today's: {names}.")
+    return notes

@@ -43,10 +43,10 @@ def list_experiments(results: Results = RESULTS, json: Json = False) -> None:
         print_json({"experiments": counts})
         return
     rows = [
-        [str(item["name"]), str(item["title"]), f"{item['finished']}/{item['jobs']}"]
+        [f"{item['name']:<15}{item['title']}", f"{item['finished']}/{item['jobs']}"]
         for item in counts
     ]
-    print_table("Experiments", ["name", "what it shows", "finished"], rows)
+    print_table("", ["experiment", "finished"], rows)
 
 
 @app.command()
@@ -137,7 +137,7 @@ def _progress(total: int) -> Iterator[Observer]:
 
         def observe(state: State, line: str) -> None:
             if line:
-                progress.console.print(line, highlight=False)
+                progress.console.print(line, highlight=False, markup=False)
             progress.update(task, completed=_ended(state), left=_left(state))
 
         yield observe

@@ -1,4 +1,4 @@
-"""Bars: accuracies of variants, costs of methods."""
+"""Rows side by side: accuracies of variants as points, costs of methods as bars."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +16,8 @@ Records = Mapping[Job, dict[str, Any]]
 _PAPER = "#999999"
 
 
-def accuracy_bars(item: Experiment, records: Records) -> Figure:
-    """A panel for each dataset and number of clients, a bar for each row, the paper's as a line."""
+def accuracy_points(item: Experiment, records: Records) -> Figure:
+    """A panel for each dataset and number of clients; ours as points, the paper's as lines."""
     table = accuracy_table(item, records)
     drawn = [
         index
@@ -42,16 +42,19 @@ def _accuracy_panel(panel: Any, table: Table, index: int) -> None:
     rows = [row for row in table.rows if row.entries[index].seeds]
     means = [row.entries[index].mean or 0.0 for row in rows]
     errors = [row.entries[index].deviation or 0.0 for row in rows]
-    colours = ["C1" if row.label == "FedGT" else "C0" for row in rows]
-    panel.barh(range(len(rows)), means, xerr=errors, color=colours, height=0.7)
+    # No bars: the axis does not begin at 0.
+    for place, (mean, error) in enumerate(zip(means, errors, strict=True)):
+        colour = "C1" if rows[place].label == "FedGT" else "C0"
+        panel.errorbar(mean, place, xerr=error, fmt="o", color=colour, capsize=2)
     printed = [row.entries[index].paper for row in rows]
     for place, paper in enumerate(printed):
         if paper is not None:
             panel.plot([paper.mean] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.5)
     known = [*means, *(paper.mean for paper in printed if paper is not None)]
-    panel.set_xlim(min(known) - 4, max(known) + 3)
+    panel.set_xlim(min(known) - 3, max(known) + 3)
+    panel.grid(axis="y", linewidth=0.3)
     panel.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
-    panel.invert_yaxis()
+    panel.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top
     panel.tick_params(axis="x", labelsize=7)
     panel.set_title(f"{table.columns[index].heading} clients", fontsize=9)
 

@@ -10,6 +10,7 @@ from experiments.blocks import contrast, normalised
 from experiments.grids import Experiment
 from experiments.job import Job
 from experiments.measured_tables import HEATMAPS, heatmap_matrices
+from shared.data.partition import SAMPLES_PER_PART
 
 Records = Mapping[Job, dict[str, Any]]
 
@@ -34,6 +35,9 @@ def heatmaps(item: Experiment, records: Records) -> Figure:
         panel.imshow(shown, cmap="Blues", vmin=0.0)
         number = np.mean([contrast(matrix).difference for matrix in matrices])
         panel.set_title(f"{label}\nwithin − between blocks {number:.3f}", fontsize=9)
+        starts = range(0, len(first), SAMPLES_PER_PART)
+        panel.set_xticks(starts)
+        panel.set_yticks(starts)
         panel.tick_params(labelsize=7)
     figure.tight_layout()
     return figure
