@@ -20,7 +20,7 @@ from shared.errors import FedGTError
 from shared.graph import Graph
 
 _NAMES = ("bank-a", "bank-b", "bank-c")
-_GIVE_UP = 300.0  # seconds without the three of them
+_GIVE_UP = 900.0  # seconds without the three of them
 CHOICE = (
     "three banks of one kind, out of the six of 'consortium': with three that are unlike, "
     "so few rounds do not pay"

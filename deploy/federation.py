@@ -178,7 +178,7 @@ class LocalFederation:
         """Train with these settings, of which ``run-name`` is needed; ends when the run does."""
         return self.coordinator.start(RUN, self.write_settings(settings))
 
-    def run(self, settings: Mapping[str, Scalar], patience: float = 5 * PATIENCE) -> dict[str, Any]:
+    def run(self, settings: Mapping[str, Scalar], patience: float = 3 * PATIENCE) -> dict[str, Any]:
         """Train to the end; the result."""
         answer = self.coordinator.call(RUN, self.write_settings(settings), patience=patience)
         out = self.run_folder(str(settings["run-name"]))

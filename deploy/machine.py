@@ -16,7 +16,7 @@ from shared.errors import FedGTError
 
 Process = subprocess.Popen[bytes]
 
-PATIENCE = 120.0  # seconds, on a machine that has other things to do
+PATIENCE = 300.0  # seconds, on a machine that has other things to do
 _POLL = 0.2  # seconds
 _ROOT = Path(__file__).parents[1]
 _CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)"

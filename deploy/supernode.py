@@ -17,5 +17,6 @@ def main() -> None:
         flower_supernode()
     except Exception:
         traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
+    # It was not asked to end: that would have been a SystemExit.
+    sys.stderr.flush()
+    os._exit(1)

@@ -15,7 +15,9 @@ from deploy.provision.writing import private_folder, write_file, write_secret
 from shared.data.schema import Schema
 from shared.errors import FedGTError
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# As the SuperLink's own machine knows it, and its containers by the compose file.
+_INSIDE = ("localhost", "127.0.0.1", "::1", "control")
+COMPOSE = "docker-compose.yml"
 
 _KEY_NOTES = {
     "made": "It came with this folder: whoever passed it on must keep no copy.",
@@ -129,12 +131,16 @@ class _Maker:
             "address": str(federation.coordinator.fleet),
             "listen": str(federation.coordinator.listening),
             "control_port": str(federation.coordinator.control_port),
+            "fleet_port": str(federation.coordinator.listening.port),
             "quorum": str(min(2, len(federation.institutions))),
         }
+        for place in ("database", "runs"):  # mounted into containers
+            private_folder(folder / place)
         for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
             self._write(folder / name, render(name, values), executable=True)
         self._write(folder / "environment.sh", render("environment.sh", {}))
         self._write(folder / "control.toml", render("control.toml", values))
+        self._write(folder / COMPOSE, render("coordinator.compose.yml", values))
         self._write(folder / "README.md", render("coordinator.md", values))
         self._write_once(folder / "run.toml", render("run.toml", values))
 
@@ -165,7 +171,7 @@ class _Maker:
         self, authority: tuple[pki.PrivateKey, x509.Certificate], *, renew: bool
     ) -> None:
         folder, where = self.out / COORDINATOR, self.federation.coordinator
-        hosts = (where.fleet.host, *where.also, *_LOOPBACK)
+        hosts = (where.fleet.host, *where.also, *_INSIDE)
         if not (folder / "server.key").exists():
             self._write_key(folder / "server.key", pki.tls_key_bytes(pki.new_key()))
         key = pki.load_tls_key(folder / "server.key")
@@ -201,6 +207,13 @@ class _Maker:
             "port": str(institution.port),
             "key_note": _KEY_NOTES[state],
         }
+        mounted = {
+            "project": name.lower().replace(".", "-"),
+            "data_source": _mount(institution.data_dir),
+            "state_source": _mount(institution.state_dir),
+        }
+        if not Path(institution.state_dir).is_absolute():
+            private_folder(folder / institution.state_dir)
         # What JSON makes of a text is TOML as well.
         places = {
             "institution": json.dumps(name),
@@ -212,6 +225,7 @@ class _Maker:
         self._write(folder / start, render(start, values), executable=True)
         self._write(folder / "environment.sh", render("environment.sh", {}))
         self._write(folder / "kit.toml", render("kit.toml", values))
+        self._write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
         self._write(folder / "README.md", render("institution.md", values))
         if self._schema is not None:
             self._write(folder / "schema.json", self._schema)
@@ -273,3 +287,10 @@ class _Maker:
 def _schema(source: Path) -> bytes:
     Schema.load(source)
     return source.read_bytes()
+
+
+def _mount(place: str) -> str:
+    """A folder of an institution as a source in its compose file, whose folder is the kit."""
+    source = place if Path(place).is_absolute() else f"./{place}"
+    # What JSON makes of a text is YAML as well; Compose takes '$' for a variable.
+    return json.dumps(source, ensure_ascii=False).replace("$", "$$")

@@ -1,5 +1,5 @@
 # Flower's own files stay in this folder; it reports nothing and installs nothing by itself.
-export FLWR_HOME="$PWD/flower"
+export FLWR_HOME="${FEDGT_FLWR_HOME:-$PWD/flower}"
 export FLWR_TELEMETRY_ENABLED=0
 export FLWR_DISABLE_UPDATE_CHECK=1
 export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1

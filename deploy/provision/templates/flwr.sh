@@ -10,7 +10,7 @@ need flwr
 mkdir -p "$FLWR_HOME"
 cat >"$FLWR_HOME/config.toml.$$" <<END
 [superlink.fedgt]
-address = "127.0.0.1:%{control_port}"
+address = "${FEDGT_CONTROL:-127.0.0.1:%{control_port}}"
 root-certificates = '$PWD/ca.crt'
 END
 mv "$FLWR_HOME/config.toml.$$" "$FLWR_HOME/config.toml"

@@ -137,7 +137,11 @@ def test_the_certificate_names_all_addresses(tmp_path: Path, out: Path) -> None:
         pki.load_certificate(out / "coordinator" / f"{name}.crt") for name in ("ca", "server")
     )
     names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    assert set(names.get_values_for_type(x509.DNSName)) == {"coordinator.example.org", "localhost"}
+    assert set(names.get_values_for_type(x509.DNSName)) == {
+        "coordinator.example.org",
+        "control",
+        "localhost",
+    }
     numbers = {str(number) for number in names.get_values_for_type(x509.IPAddress)}
     assert numbers == {"127.0.0.1", "::1"}
     assert pki.is_signed_by(server, ca)
@@ -302,9 +306,8 @@ def test_another_address_makes_another_certificate(tmp_path: Path, out: Path) ->
     source.write_text(source.read_text().replace("127.0.0.1", "10.1.2.3"))
     provision(source, out)
     server = pki.load_certificate(out / "coordinator" / "server.crt")
-    assert pki.covers(
-        server, ("10.1.2.3", "coordinator.example.org", "localhost", "127.0.0.1", "::1")
-    )
+    inside = ("localhost", "127.0.0.1", "::1", "control")
+    assert pki.covers(server, ("10.1.2.3", "coordinator.example.org", *inside))
     assert (out / "coordinator" / "server.key").read_bytes() == key
 
 

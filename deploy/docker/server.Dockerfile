@@ -1,0 +1,15 @@
+# The coordinator's side, and an institution's supernode: everything but torch.
+# In the repository's root: docker build -f deploy/docker/server.Dockerfile -t fedgt-server:0.1.0 .
+#
+# The tag follows the pattern of Flower's earlier releases; where it differs, set FLWR.
+ARG FLWR=1.39.0-py3.11-ubuntu24.04
+FROM flwr/superexec:${FLWR}
+
+RUN --mount=type=bind,source=deploy/docker/server-requirements.txt,target=/tmp/requirements.txt \
+    python -m pip install --no-cache-dir --requirement /tmp/requirements.txt
+RUN --mount=type=bind,target=/tmp/fedgt,rw \
+    python -m pip install --no-cache-dir --no-deps /tmp/fedgt
+
+# Flower's own 'app'; the compose files put the owner of the kit in its place.
+USER 49999
+ENTRYPOINT ["flower-superexec"]

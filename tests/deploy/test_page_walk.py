@@ -1,0 +1,173 @@
+"""The operator's page, from the first command to the last, in three folders as three hosts."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deploy.cli import app
+from deploy.machine import PATIENCE, Process, free_ports, machine_environment
+from deploy.processes import ProcessMark, marked_processes
+from shared.data.institutions import institutions
+from shared.graph import Graph
+from tests.deploy.page import Block, blocks
+
+_HOSTS = ("coordinator", "bank-a", "bank-b")
+_RUN = 3 * PATIENCE
+# HOST.example.org:PATH is a folder beside this host's.
+_SCP = """#!/bin/sh
+set -eu
+how=
+[ "$1" != -r ] || { how=-r; shift; }
+path=${2#*:}
+exec cp $how "$1" "$HOSTS/${2%%.*}/${path:-.}"
+"""
+_SMALL = "\nhidden = 16\nheads = 2\nsamples = 4\nglobal-nodes = 4\ngive-up-after = 900.0\n"
+
+
+def write_tables(graph: Graph, folder: Path) -> None:
+    """What an institution has before it hears of a federation."""
+    assert isinstance(graph.features, np.ndarray)
+    with (folder / "accounts.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["account", *graph.feature_names, "risk"])
+        for node in range(graph.num_nodes):
+            label = graph.class_names[graph.labels[node]]
+            writer.writerow([f"n{node}", *graph.features[node].tolist(), label])
+    sources = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    with (folder / "transfers.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["from", "to"])
+        pairs = zip(sources.tolist(), graph.indices.tolist(), strict=True)
+        writer.writerows((f"n{a}", f"n{b}") for a, b in pairs if a < b)
+
+
+class Walk:
+    """Three hosts, and someone who types."""
+
+    def __init__(self, place: Path, mark: ProcessMark) -> None:
+        self._place, self._mark = place, mark
+        self._ports = dict(zip(("fleet", "control", *_HOSTS[1:]), free_ports(4), strict=True))
+        self.processes: dict[str, Process] = {}
+        for host in _HOSTS:
+            self.home(host).mkdir(parents=True)
+        (place / "bin").mkdir()
+        (place / "bin" / "scp").write_text(_SCP)
+        (place / "bin" / "scp").chmod(0o755)
+
+    def home(self, host: str) -> Path:
+        return self._place / "hosts" / host
+
+    def write(self, block: Block) -> None:
+        """Save a file of the page, with this machine's address and free ports."""
+        host, name = block.where
+        address = "coordinator.example.org:9092"
+        assert address in block.text
+        text = block.text.replace(address, f"localhost:{self._ports['fleet']}")
+        text = text.replace(
+            "[coordinator]", f"[coordinator]\ncontrol-port = {self._ports['control']}"
+        )
+        for bank in _HOSTS[1:]:
+            named = f'name = "{bank}"'
+            text = text.replace(named, f"{named}\nport = {self._ports[bank]}")
+        (self.home(host) / name).write_text(text)
+
+    def type(self, block: Block) -> str:
+        """Run a block to its end."""
+        answer = subprocess.run(
+            ["sh", "-eu", "-c", block.text],
+            cwd=self.home(block.where[0]),
+            env=self._environment(block.where[0]),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_RUN,
+        )
+        assert answer.returncode == 0, f"{block.text}\n{answer.stdout}\n{answer.stderr}"
+        return answer.stdout
+
+    def start(self, block: Block) -> None:
+        """Run a block that does not end."""
+        host = block.where[0]
+        with (self.home(host) / "log.txt").open("ab") as log:
+            self.processes[host] = subprocess.Popen(
+                ["sh", "-eu", "-c", f"exec {block.text}"],
+                cwd=self.home(host),
+                env=self._environment(host),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        if host == "coordinator":
+            self._wait_for_coordinator()
+
+    def _wait_for_coordinator(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        log = self.home("coordinator") / "log.txt"
+        while not {"fleet port", "control"} <= self._green():
+            assert self.processes["coordinator"].poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(1)
+
+    def _green(self) -> set[str]:
+        doctor = Block("sh", ("coordinator",), "fedgt doctor kits/coordinator --json || true\n")
+        checks = json.loads(self.type(doctor))["checks"]
+        return {check["name"] for check in checks if check["state"] == "ok"}
+
+    def _environment(self, host: str) -> dict[str, str]:
+        common = machine_environment(self._mark)
+        path = os.pathsep.join((str(self._place / "bin"), common["PATH"]))
+        return common | {
+            "PATH": path,
+            "HOME": str(self.home(host)),
+            "HOSTS": str(self._place / "hosts"),
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    " " in sys.prefix,
+    reason="Flower's SuperLink has no database in an environment whose path has a space",
+)
+def test_the_page_from_top_to_bottom(tmp_path: Path) -> None:
+    banks = institutions("consortium", clients=6, setting="disjoint", seed=0)
+    with marked_processes() as mark:
+        walk = Walk(tmp_path, mark)
+        for bank, graph in zip(_HOSTS[1:], (banks[0], banks[2]), strict=True):
+            write_tables(graph, walk.home(bank))
+        settings = walk.home("coordinator") / "kits" / "coordinator" / "run.toml"
+        typed = []
+        for block in blocks():
+            match block.where:
+                case ("install",) | ("docker", *_):
+                    continue  # exercised in test_page
+                case ("coordinator", "resume"):
+                    known = {one.name or "" for one in app.registered_commands}
+                    if "resume" in known:
+                        walk.type(Block("sh", ("coordinator",), "fedgt resume --help\n"))
+                case (_, "federation.toml"):
+                    walk.write(block)
+                case (_, "running"):
+                    walk.start(block)
+                case _:
+                    if "run.sh" in block.text:
+                        # The page's commands, on a model that is small.
+                        settings.write_text(
+                            settings.read_text().replace("rounds = 100", "rounds = 2") + _SMALL
+                        )
+                    walk.type(block)
+                    typed.append(block.text)
+        assert sum("run.sh" in text for text in typed) == 1
+        result = json.loads((settings.parent / "runs/first/result.json").read_text())
+        assert (result["rounds"], sorted(result["per_client"])) == (2, ["bank-a", "bank-b"])
+        # After all of it, bank-b is back with its new key.
+        walk.type(Block("sh", ("bank-b",), "fedgt doctor bank-b --only admission\n"))
+        assert walk.processes["bank-a"].poll() is None
+    assert not mark.processes()
