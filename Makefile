@@ -8,14 +8,14 @@ TORCH ?= torch==2.13.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo demo-deploy test test-fast lint clean
+.PHONY: setup demo demo-deploy test test-fast test-times lint clean
 
 setup: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[simulation,dev]'
+	$(BIN)/pip install --quiet --editable '.[simulation,experiments,dev]'
 	touch $(INSTALLED)
 
 demo: setup
@@ -24,11 +24,15 @@ demo: setup
 demo-deploy: setup
 	$(BIN)/fedgt demo --deploy
 
+# The files of tests run on both cores; those of one file stay together and in their order.
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not alone'
 
 test-fast: setup
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
+
+test-times: setup
+	$(BIN)/python -m pytest -m alone -s
 
 lint: setup
 	$(BIN)/ruff check .

@@ -15,9 +15,15 @@ from flwr.supercore.task_identity import TaskIdentity
 class InProcessGrid(Grid):
     """Runs a ClientApp for each message as it is pushed, one node after the other."""
 
-    def __init__(self, app: ClientApp, node_configs: list[UserConfig], run_config: UserConfig):
+    def __init__(
+        self,
+        app: ClientApp,
+        node_configs: list[UserConfig],
+        run_config: UserConfig,
+        run_id: int = 1,
+    ) -> None:
         self._app = app
-        self._run = Run.create_empty(run_id=1)
+        self._run = Run.create_empty(run_id=run_id)
         self._contexts = {
             node: Context(self._run.run_id, node, node_config, RecordDict(), run_config)
             for node, node_config in enumerate(node_configs, start=1)

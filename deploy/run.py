@@ -8,6 +8,7 @@ from typing import Any
 from flwr.app import UserConfig
 
 from deploy.inprocess import InProcessGrid
+from fedgt_client.app import app
 from fedgt_client.data import open_institution
 from fedgt_server.methods import server_method
 from fedgt_server.round import Federation, Observer
@@ -58,9 +59,8 @@ def run_institutions(
     config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
 ) -> dict[str, Any]:
     """The same for institutions that say of themselves, as supernodes do, where their data is."""
-    from fedgt_client.app import app  # takes seconds to import: torch
-
-    grid = InProcessGrid(app, node_configs, config.to_flower())
+    here: list[UserConfig] = [{**node_config, "worker": False} for node_config in node_configs]
+    grid = InProcessGrid(app, here, config.to_flower())
     strategy = FedGTStrategy(config, server_method(config))
     return Federation(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
 

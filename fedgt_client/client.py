@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,12 +12,12 @@ from flwr.app import UserConfig
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
-from fedgt_client.data import institution_name, open_institution
+from fedgt_client.data import open_institution
+from fedgt_client.institution import institution_name, state_root
 from fedgt_client.methods import METHODS, ClientMethod
 from fedgt_client.privacy import Ledger
 from fedgt_client.state import SavedRound, StateStore
 from shared.config import RunConfig
-from shared.places import state_dir
 from shared.version import installed_version
 from shared.wire import Profile
 
@@ -53,7 +52,7 @@ class FedGTClient(NumPyClient):
         torch.set_num_threads(config.threads or torch.get_num_threads())
         institution = institution_name(node_config)
         graph = open_institution(node_config, config)
-        root = Path(str(node_config.get("state-dir") or config.state_dir or state_dir()))
+        root = state_root(node_config, config.state_dir)
         return cls(
             institution,
             lambda method: Profile(

@@ -1,4 +1,4 @@
-"""Which subgraph this institution holds, and what it is called."""
+"""Which subgraph this institution holds."""
 
 import hashlib
 from pathlib import Path
@@ -14,17 +14,6 @@ from shared.places import cache_dir
 
 # Part of the cache's key: raise it when partitions or splits change.
 _VERSION = 1
-
-
-def institution_name(node_config: UserConfig) -> str:
-    """As the institution calls itself; simulated ones are numbered."""
-    if name := node_config.get("institution"):
-        return str(name)
-    if "partition-id" in node_config:
-        return f"institution-{int(node_config['partition-id']):02d}"
-    raise FedGTError(
-        'this supernode does not say whose it is: add institution="…" to its --node-config'
-    )
 
 
 def open_institution(node_config: UserConfig, config: RunConfig) -> Graph:

@@ -1,6 +1,7 @@
 """A training epoch and an evaluation of the graph transformer."""
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from fedgt_client.learner import descend
 from fedgt_client.model.blocks import Batch, batches, whole_graph_bytes
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.inputs import NodeInputs
-from fedgt_client.model.transformer import GraphTransformer
+from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
 from fedgt_client.preprocess.cache import Prepared
 from fedgt_client.sampling import Sampler
 from shared.config import RunConfig
@@ -122,13 +123,30 @@ def train_epoch(
     return EpochReport(losses / counted if counted else math.nan, skipped)
 
 
-@torch.no_grad()
 def predict(
     model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: Steps
 ) -> Tensor:
     """Class scores of every node, with the strongest samples, shape (n, classes)."""
+    return _infer(model, data, global_nodes, steps, lambda output: output.logits)
+
+
+def represent(
+    model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: Steps
+) -> Tensor:
+    """Normalised representations of every node after the last layer, shape (n, d)."""
+    return _infer(model, data, global_nodes, steps, lambda output: output.representations[-1])
+
+
+@torch.no_grad()
+def _infer(
+    model: GraphTransformer,
+    data: LocalData,
+    global_nodes: GlobalNodes,
+    steps: Steps,
+    part: Callable[[TransformerOutput], Tensor],
+) -> Tensor:
     model.eval()
-    scores = []
+    found = []
     with steps.precision():
         for batch in batches(
             data.inputs,
@@ -138,9 +156,9 @@ def predict(
             layers=len(model.layers),
         ):
             output = model(batch.inputs, global_nodes.centres, batch.blocks)
-            scores.append(_wanted(output.logits, batch).float())
-    return torch.cat(scores)
+            found.append(_wanted(part(output), batch).float())
+    return torch.cat(found)
 
 
-def _wanted(logits: Tensor, batch: Batch) -> Tensor:
-    return logits if batch.outputs is None else logits.index_select(0, batch.outputs)
+def _wanted(rows: Tensor, batch: Batch) -> Tensor:
+    return rows if batch.outputs is None else rows.index_select(0, batch.outputs)

@@ -1,5 +1,6 @@
 """A run's result, as the paper reports it."""
 
+from collections import Counter
 from typing import Any
 
 from fedgt_server.journal import Journal
@@ -24,10 +25,19 @@ def summarise(journal: Journal, config: RunConfig) -> dict[str, Any]:
         "seconds": sum(event["seconds"] for event in rounds),
         "bytes_up": sum(facts["bytes_up"] for facts in institutions),
         "bytes_down": sum(facts["bytes_down"] for facts in institutions),
+        "uploads": _uploads(institutions),
         "similarity_spread": [event.get("similarity_spread") for event in rounds],
         "privacy": _privacy(rounds[-1]["institutions"]),
         "config": config.to_flower(),
     }
+
+
+def _uploads(institutions: list[dict[str, Any]]) -> dict[str, int]:
+    """Bytes of everything that left an institution, by name."""
+    total: Counter[str] = Counter()
+    for facts in institutions:
+        total.update(facts.get("uploads", {}))
+    return dict(sorted(total.items()))
 
 
 def _privacy(institutions: dict[str, dict[str, Any]]) -> dict[str, float] | None:

@@ -128,7 +128,8 @@ class Federation:
             "seconds": time.monotonic() - started,
         }
         self._journal.write("round", round=number, **facts)
-        self._checkpoints.save(self._strategy.checkpoint(number))
+        if self._config.checkpoints:
+            self._checkpoints.save(self._strategy.checkpoint(number))
         self._observe({"round": number, "rounds": self._config.rounds, **facts})
         logger.info(
             "round %d/%d: validation %.4f, test %.4f, %d institutions, %.1f s",

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from shared.errors import FedGTError
 from shared.wire import Arrays, Instruction, Profile, Update, count_bytes
 
 logger = logging.getLogger(__name__)
+
+# What the journal calls the model's parameters, all together.
+WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,13 @@ class FedGTStrategy(Strategy):
         report = self._method.aggregate({name: update for name, (update, _) in updates.items()})
         for warning in report.warnings:
             logger.warning("round %d: %s", server_round, warning)
+        parameters = self.members.profile.parameters if self.members.profile else {}
         institutions = {
             name: {
                 **update.metrics,
                 "warnings": update.warnings,
                 "bytes_up": size,
+                "uploads": uploads(update.arrays, parameters),
                 "bytes_down": self._bytes_down.get(name, 0),
             }
             for name, (update, size) in updates.items()
@@ -188,6 +193,15 @@ class FedGTStrategy(Strategy):
         """
         best = self.best
         return best.round_number if best and institution in best.institutions else 0
+
+
+def uploads(arrays: Arrays, parameters: Container[str]) -> dict[str, int]:
+    """Bytes of an update's arrays: the model's together as ``weights``, the others by name."""
+    sizes: dict[str, int] = {}
+    for name, array in arrays.items():
+        shown = WEIGHTS if name in parameters else name
+        sizes[shown] = sizes.get(shown, 0) + array.nbytes
+    return sizes
 
 
 def mean_of(institutions: Mapping[str, Mapping[str, Any]], key: str) -> float:

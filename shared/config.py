@@ -58,7 +58,16 @@ class RunConfig(BaseModel):
 
     # --- method and rounds --------------------------------------------------------------------
     method: Literal[
-        "fedgt", "local", "gcn", "fedavg", "fedper", "gcfl", "fedpub", "gophormer", "graphgps"
+        "fedgt",
+        "local",
+        "gcn",
+        "fedavg",
+        "fedper",
+        "gcfl",
+        "fedsage",
+        "fedpub",
+        "gophormer",
+        "graphgps",
     ] = Field(
         "fedgt",
         description="which method to train; each but fedgt brings defaults of its own for the "
@@ -100,6 +109,11 @@ class RunConfig(BaseModel):
         True, description="learned multiple of log PPR in local attention (not in the paper)"
     )
     global_nodes: int = Field(10, ge=0, description="n_g; 0: no global attention")
+    global_attention: bool = Field(
+        True,
+        description="nodes attend to the global nodes too; off: these serve only to compare "
+        "institutions",
+    )
     global_node_sets: Literal["layers", "input"] = Field(
         "layers",
         description="what global nodes are centres of: the representations at every "
@@ -151,6 +165,9 @@ class RunConfig(BaseModel):
     give_up_after: float = Field(
         3600.0, gt=0, description="seconds without quorum until the run ends with a checkpoint"
     )
+    checkpoints: bool = Field(
+        True, description="the coordinator keeps what 'resume' needs; off saves time in experiments"
+    )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
 
     # --- the institution's machine ------------------------------------------------------------
@@ -164,6 +181,12 @@ class RunConfig(BaseModel):
         "are bit-identical only for equal numbers",
     )
     memory_budget_mb: int = Field(4096, ge=1, description="above it a step works in batches")
+    worker_idle: float = Field(
+        1800.0,
+        gt=0,
+        description="seconds without a message until the process ends that an institution "
+        "keeps between rounds",
+    )
 
     @field_validator("federation", "run_name")
     @classmethod
@@ -179,6 +202,8 @@ class RunConfig(BaseModel):
                 f"ldp is 'all', but method {self.method} uploads its updates without noise: "
                 "choose method fedgt, or ldp off"
             )
+        if self.resume and not self.checkpoints:
+            raise ValueError("resume is on, but checkpoints is off: there is nothing to resume")
         if self.hidden % self.heads:
             raise ValueError(f"heads is {self.heads}, which does not divide hidden {self.hidden}")
         if (
@@ -240,6 +265,7 @@ METHOD_DEFAULTS: dict[str, dict[str, Scalar]] = {
     "fedavg": _SAGE,
     "fedper": _SAGE,
     "gcfl": _SAGE,
+    "fedsage": _SAGE,
     # As in the authors' code; for overlapping subgraphs they take a tau of 5.
     "fedpub": _BASELINE | {"weight-decay": 1e-6, "tau": 3.0},
     "gophormer": _SAGE | {"lr": 0.001},

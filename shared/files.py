@@ -115,10 +115,12 @@ def _settle(path: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def write_json(target: Path, document: Any, *, durable: bool = False) -> None:
-    """Write ``document`` as indented JSON, atomically."""
+def write_json(
+    target: Path, document: Any, *, indent: int | None = 2, durable: bool = False
+) -> None:
+    """Write ``document`` as JSON, atomically; on one line where ``indent`` is None."""
     with atomic_file(target, durable=durable) as staging:
-        staging.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        staging.write_text(json.dumps(document, indent=indent, ensure_ascii=False) + "\n")
 
 
 def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool = False) -> None:

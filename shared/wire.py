@@ -2,7 +2,11 @@
 
 A message holds at most three records: ``arrays`` (Δθ or θ̂, global nodes), ``facts`` (round,
 names, what an institution says of itself) and ``metrics`` (numbers). Node features, labels, ids
-and links have no place in any of them.
+and links have no place in any of them; but for method fedsage, whose arrays others can work out
+features from.
+
+All arrays of a message are one Flower array: Flower sends each of them as an object of its own, and
+some dozens of small ones take longer than their bytes.
 """
 
 import json
@@ -11,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from shared.errors import FedGTError
 from shared.files import Array
+from shared.packing import pack, unpack
 
 Arrays = dict[str, Array]
 Fact = str | int | bool
@@ -26,11 +30,16 @@ GLOBAL_NODES = "global_nodes"  # shape: (sets, n_g, d)
 LABEL_DISTRIBUTION = "label_distribution"  # shape: (classes,); only for similarity 'label'
 
 FUNCTIONAL_EMBEDDING = "functional_embedding"  # shape: (d,); only for method fedpub
+# Only for method fedsage, shape: (rows, features); unlike all others they can disclose features of
+# nodes. Up: what is generated here, and gradients of what others have generated; down: the reverse.
+GENERATED_FEATURES = "generated_features"
+GENERATED_GRADIENTS = "generated_gradients"
 # Metrics with a meaning of their own.
 NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
 GRADIENT_NORM = "gradient_norm"  # of the round's last step; only for method gcfl
 
 _ARRAYS, _FACTS, _METRICS = "arrays", "facts", "metrics"
+_PACKED = "packed"
 
 
 @dataclass(frozen=True)
@@ -154,9 +163,7 @@ def count_bytes(content: RecordDict) -> int:
 
 
 def _records(arrays: Arrays, facts: Mapping[str, Fact]) -> RecordDict:
-    record = ArrayRecord(
-        {name: FlowerArray(np.asarray(array, order="C")) for name, array in arrays.items()}
-    )
+    record = ArrayRecord({_PACKED: FlowerArray(pack(arrays))} if arrays else {})
     return RecordDict({_ARRAYS: record, _FACTS: ConfigRecord(dict(facts))})
 
 
@@ -179,7 +186,14 @@ def _parsed(facts: ConfigRecord, name: str) -> Any:
 
 def _arrays(content: RecordDict) -> Arrays:
     record = content.array_records.get(_ARRAYS)
+    if not record:
+        return {}
+    if list(record) != [_PACKED]:
+        raise FedGTError(
+            "a message's arrays cannot be read: is the other side another version of FedGT?"
+        )
     try:
-        return {} if record is None else {name: array.numpy() for name, array in record.items()}
+        packed = record[_PACKED].numpy()
     except (TypeError, ValueError, EOFError) as error:
         raise FedGTError(f"a message's arrays cannot be read: {error}") from None
+    return unpack(packed)

@@ -1,9 +1,14 @@
 """What tests share."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
+
+# A shell that starts the tests in the background has Ctrl-C ignored, by all that they start, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 

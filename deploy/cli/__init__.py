@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 
-from deploy.cli import config, data, demo, doctor, launch, provision, run, tables
+from deploy.cli import config, data, demo, doctor, experiment, launch, provision, run, tables
 from shared.errors import FedGTError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.add_typer(data.app, name="data")
 app.command()(demo.demo)
 app.command()(run.run)
 app.command()(config.config)
+app.add_typer(experiment.app, name="experiment")
 app.add_typer(provision.app, name="provision")
 app.command()(doctor.doctor)
 app.command()(launch.launch)

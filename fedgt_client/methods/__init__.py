@@ -7,6 +7,7 @@ from fedgt_client.methods.fedavg import FedAvg
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.fedper import FedPer
 from fedgt_client.methods.fedpub import FedPub
+from fedgt_client.methods.fedsage import FedSage
 from fedgt_client.methods.gcfl import GCFL
 from fedgt_client.methods.gcn import GCNAtHome
 from fedgt_client.methods.gophormer import FedGophormer
@@ -23,6 +24,7 @@ METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {
     "fedavg": FedAvg,
     "fedper": FedPer,
     "gcfl": GCFL,
+    "fedsage": FedSage,
     "fedpub": FedPub,
     "gophormer": FedGophormer,
     "graphgps": FedGraphGPS,

@@ -23,6 +23,7 @@ from fedgt_client.training import (
     LocalData,
     Steps,
     predict,
+    represent,
     train_epoch,
 )
 from shared.config import RunConfig
@@ -53,6 +54,7 @@ class FedGT(ClientMethod):
             heads=config.heads,
             dropout=config.dropout,
             ppr_bias=config.ppr_bias,
+            global_attention=config.global_attention,
         ).to(device)
         self._learner = Learner(self._model, config)
         self._global_nodes = GlobalNodes.initial(
@@ -102,6 +104,11 @@ class FedGT(ClientMethod):
             self._config.momentum,
         )
         self._rounds = int(saved["rounds"])
+
+    def representations(self) -> tuple[Array, Array]:
+        """Nodes, shape (n, d), and the global nodes that stand for them, shape (n_g, d)."""
+        nodes = represent(self._model, self._data, self._global_nodes, self._steps)
+        return nodes.cpu().numpy(), self._global_nodes.centres[-1].cpu().numpy()
 
     def _train(self, round_number: int) -> list[EpochReport]:
         self._rounds += 1

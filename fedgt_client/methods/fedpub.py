@@ -13,9 +13,12 @@ from shared.files import Array
 from shared.graph import Graph
 from shared.wire import FUNCTIONAL_EMBEDDING
 
-# As in the authors' code: λ1 of the masks, below which a weight is not used either; λ2 of the
-# proximal term; the random graph.
-_SPARSITY = 1e-3
+# λ1 of the masks. The authors' 1e-3, on a mask that starts at one, moves it by lr · λ1 · rounds =
+# 0.001 in a whole run: no weight would ever be left out. With 0.5 a mask that the loss pushes down,
+# too, ends at 0 and stays there. On Cora that costs 0.7 points of validation accuracy.
+_SPARSITY = 0.5
+# As in the authors' code: below which mask a weight is not used; λ2 of the proximal term; the
+# random graph.
 _UNUSED = 1e-3
 _PROXIMITY = 1e-3
 _BLOCKS, _BLOCK_NODES, _LINK = 5, 100, 0.1

@@ -9,7 +9,7 @@ from fedgt_client.model.gnn import GraphModel, GraphTensors, drawn
 # Highest power of the normalised adjacency in the proximity encoding.
 _POWERS = 2
 # Ego-graphs computed at once in evaluation.
-_CHUNK = 256
+_CHUNK = 64
 
 
 class Gophormer(GraphModel):
@@ -40,21 +40,35 @@ class Gophormer(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        if self.training:
-            return self._scores(graph, nodes)
-        return torch.cat([self._scores(graph, chunk) for chunk in nodes.split(_CHUNK)])
-
-    def _scores(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         members, mask = ego_graphs(graph, nodes, self._samples)
-        closeness = proximity(graph, members, mask)
         # Each distinct node is encoded once.
         distinct, place = members.unique(return_inverse=True)
         inputs = functional.dropout(graph.features[distinct], self._dropout, self.training)
-        hidden = self.encoder(inputs).index_select(0, place.reshape(-1))
-        hidden = hidden.view(*members.shape, -1)
-        for layer in self.layers:
-            hidden = layer(hidden, closeness, mask)
-        scores: Tensor = self.head(self.norm(hidden[:, 0]))
+        encoded = self.encoder(inputs)
+        if self.training:
+            return self._scores(graph, encoded, distinct, place, mask)
+        # Sequences of like length together have little padding.
+        order = mask.sum(1).argsort()
+        scores = [
+            self._scores(graph, encoded, distinct, place[rows], mask[rows])
+            for rows in order.split(_CHUNK)
+        ]
+        return torch.cat(scores).index_select(0, order.argsort())
+
+    def _scores(
+        self, graph: GraphTensors, encoded: Tensor, distinct: Tensor, place: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Of sequences whose members have the node ids ``distinct[place]``, shape (b, classes)."""
+        place, mask = without_gaps(place, mask)
+        closeness = proximity(graph, distinct[place], mask)
+        present, place = place.unique(return_inverse=True)
+        tokens = encoded.index_select(0, present)
+        for depth, layer in enumerate(self.layers, start=1):
+            last = depth == len(self.layers)
+            # Of the last layer only the node itself is read, which is every sequence's first.
+            tokens = layer(tokens, place, closeness, mask, first=1 if last else None)
+            place = (mask.reshape(-1).cumsum(0) - 1).view_as(mask)
+        scores: Tensor = self.head(self.norm(tokens))
         return scores
 
 
@@ -73,17 +87,47 @@ class EgoLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self._heads = heads
 
-    def forward(self, hidden: Tensor, closeness: Tensor, mask: Tensor) -> Tensor:
-        """Shapes (b, t, d), (b, powers, t, t) and (b, t) to (b, t, d)."""
-        batch, length, _ = hidden.shape
-        parts = self.query_key_value(self.before_attention(hidden))
-        query, key, value = parts.view(batch, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
-        bias = torch.einsum("hp,bpij->bhij", self.proximity, closeness)
+    def forward(
+        self,
+        tokens: Tensor,
+        place: Tensor,
+        closeness: Tensor,
+        mask: Tensor,
+        *,
+        first: int | None = None,
+    ) -> Tensor:
+        """What becomes of the real members of every sequence, or of its ``first`` ones.
+
+        Parameters
+        ----------
+        tokens : shape (s, d), vectors that members have; several may have the same
+        place : shape (b, t), which of them each member has; anything where masked
+        closeness : shape (b, powers, t, t)
+        mask : shape (b, t), which members are real
+
+        Returns
+        -------
+        shape (real, d), sequence by sequence
+        """
+        width, asked = tokens.shape[1], mask[:, :first]
+        parts = self.query_key_value(self.before_attention(tokens))
+        query = self._of_heads(parts[:, :width], place[:, :first])
+        key = self._of_heads(parts[:, width : 2 * width], place)
+        value = self._of_heads(parts[:, 2 * width :], place)
+        bias = torch.einsum("hp,bpij->bhij", self.proximity, closeness[:, :, :first])
         bias = bias.masked_fill(~mask[:, None, None, :], -torch.inf)
         mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        hidden = hidden + self.dropout(self.output(mixed.transpose(1, 2).reshape(hidden.shape)))
+        real = asked.reshape(-1).nonzero()[:, 0]
+        mixed = mixed.transpose(1, 2).reshape(-1, width).index_select(0, real)
+        hidden = tokens.index_select(0, place[:, :first][asked])
+        hidden = hidden + self.dropout(self.output(mixed))
         fed: Tensor = hidden + self.dropout(self.feed(self.before_feed(hidden)))
         return fed
+
+    def _of_heads(self, part: Tensor, place: Tensor) -> Tensor:
+        """Each member's vector, shapes (s, d) and (b, t) to (b, heads, t, d / heads)."""
+        chosen = part.index_select(0, place.reshape(-1))
+        return chosen.view(*place.shape, self._heads, -1).transpose(1, 2)
 
 
 def ego_graphs(
@@ -114,6 +158,13 @@ def ego_graphs(
         masks.append(present.view(len(nodes), -1))
     mask = torch.cat(masks, dim=1)
     return torch.cat(members, dim=1).where(mask, nodes[:, None]), mask
+
+
+def without_gaps(members: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The same ego-graphs, real members first, no longer than the longest of them."""
+    longest = int(mask.sum(1).max())
+    order = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :longest]
+    return members.gather(1, order), mask.gather(1, order)
 
 
 def proximity(graph: GraphTensors, members: Tensor, mask: Tensor) -> Tensor:

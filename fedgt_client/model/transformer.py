@@ -77,9 +77,11 @@ class GraphTransformer(nn.Module):
         heads: int,
         dropout: float,
         ppr_bias: bool,
+        global_attention: bool = True,
     ) -> None:
         super().__init__()
         self.width = width
+        self._global_attention = global_attention
         self.dropout = nn.Dropout(dropout)
         self.encoder = InputEncoder(features, positional_dimensions, width, dropout)
         self.layers = nn.ModuleList(
@@ -100,11 +102,13 @@ class GraphTransformer(nn.Module):
         blocks : one for each layer
         """
         hidden = self.encoder(inputs)
+        # The ablation without global attention: layers see sets without a node.
+        attended = global_nodes if self._global_attention else global_nodes[:, :0]
         representations = []
         for index, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
             normal = functional.layer_norm(hidden, (self.width,))
             representations.append(normal.detach())
-            hidden = layer(hidden, normal, global_nodes[min(index, len(global_nodes) - 1)], block)
+            hidden = layer(hidden, normal, attended[min(index, len(attended) - 1)], block)
         normal = functional.layer_norm(hidden, (self.width,))
         representations.append(normal.detach())
         return TransformerOutput(self.head(self.dropout(self.head_norm(normal))), representations)

@@ -7,6 +7,7 @@ from fedgt_server.methods.fedavg import FedAvg
 from fedgt_server.methods.fedgt import FedGT
 from fedgt_server.methods.fedper import FedPer
 from fedgt_server.methods.fedpub import FedPub
+from fedgt_server.methods.fedsage import FedSage
 from fedgt_server.methods.gcfl import GCFL
 from fedgt_server.methods.gcn import GCNAtHome
 from fedgt_server.methods.gophormer import FedGophormer
@@ -23,6 +24,7 @@ METHODS: dict[str, Callable[[RunConfig], ServerMethod]] = {
     "fedavg": lambda _: FedAvg(),
     "fedper": lambda _: FedPer(),
     "gcfl": lambda _: GCFL(),
+    "fedsage": FedSage,
     "fedpub": FedPub,
     "gophormer": lambda _: FedGophormer(),
     "graphgps": lambda _: FedGraphGPS(),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.run import run_in_process
-from fedgt_client import app as client_app
+from fedgt_client import handlers
 from fedgt_client.methods import METHODS
 from shared.config import Scalar
 from tests.deploy.runs import CLIENTS, saved_bytes, small
@@ -22,9 +22,17 @@ GOLDEN = {
     "fedavg": 0.504,
     "fedper": 0.500,
     "gcfl": 0.504,
+    "fedsage": 0.477,
     "fedpub": 0.500,
     "gophormer": 0.451,
     "graphgps": 0.485,
+}
+
+# What leaves an institution beside weights and metrics.
+BESIDE = {
+    "fedgt": {"global_nodes"},
+    "fedsage": {"generated_features", "generated_gradients"},
+    "fedpub": {"functional_embedding"},
 }
 
 # A transformer has learned nothing in six rounds at its own rate, and a golden run must show that
@@ -37,7 +45,7 @@ FASTER: dict[str, dict[str, Scalar]] = {
 @pytest.fixture(autouse=True)
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """No client of an earlier test in memory."""
-    monkeypatch.setattr(client_app, "_warm", {})
+    monkeypatch.setattr(handlers, "_warm", {})
 
 
 def test_every_method_has_one() -> None:
@@ -49,10 +57,11 @@ def test_golden_run(method: str, tmp_path: Path) -> None:
     values: dict[str, Scalar] = {"rounds": ROUNDS, "method": method, **FASTER.get(method, {})}
     result = run_in_process(small(tmp_path / "a", **values), CLIENTS)
     assert result["test_accuracy"] == pytest.approx(GOLDEN[method], abs=0.05)
+    assert result["uploads"].keys() - {"weights"} == BESIDE.get(method, set())
     lines = [json.loads(line) for line in (tmp_path / "a" / "journal.jsonl").open()]
     rounds = [line for line in lines if line["event"] == "round"]
     assert [len(line["institutions"]) for line in rounds] == [CLIENTS] * ROUNDS
-    client_app._warm.clear()
+    handlers._warm.clear()
     run_in_process(small(tmp_path / "b", **values), CLIENTS)
     assert saved_bytes(tmp_path / "b") == saved_bytes(tmp_path / "a")
 
@@ -68,6 +77,6 @@ def test_resumed_run(method: str, tmp_path: Path) -> None:
     run_in_process(small(tmp_path / "whole", rounds=ROUNDS, method=method), CLIENTS)
     with pytest.raises(KeyboardInterrupt):
         run_in_process(small(tmp_path / "halves", rounds=ROUNDS, method=method), CLIENTS, interrupt)
-    client_app._warm.clear()
+    handlers._warm.clear()
     run_in_process(small(tmp_path / "halves", rounds=ROUNDS, method=method, resume=True), CLIENTS)
     assert saved_bytes(tmp_path / "halves") == saved_bytes(tmp_path / "whole")

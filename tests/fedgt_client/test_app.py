@@ -1,6 +1,8 @@
-"""The handlers, through real messages."""
+"""What an institution does with real messages, in this process."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,8 @@ import pytest
 from flwr.app import Message, MessageType, RecordDict
 
 from deploy.inprocess import InProcessGrid
-from fedgt_client import app as module
+from fedgt_client import handlers
+from fedgt_client.app import app
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings, two_groups, without_links
@@ -19,9 +22,9 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is warm from another test."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
-    module._warm.clear()
+    handlers._warm.clear()
     yield
-    module._warm.clear()
+    handlers._warm.clear()
 
 
 def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
@@ -29,9 +32,9 @@ def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
     two_groups().save(tmp_path / "alba")
     without_links(two_groups(seed=1)).save(tmp_path / "bree")
     return InProcessGrid(
-        module.app,
+        app,
         [
-            {"institution": name, "data-dir": str(tmp_path / name)}
+            {"institution": name, "data-dir": str(tmp_path / name), "worker": False}
             for name in ("alba", "bree", "cork")
         ],
         settings(**changed).to_flower(),
@@ -46,6 +49,29 @@ def send(grid: InProcessGrid, node: int, kind: str, content: RecordDict) -> Mess
 def introduce(grid: InProcessGrid, node: int, *, want_initial: bool = False) -> Introduction:
     reply = send(grid, node, MessageType.QUERY, Question(want_initial).to_records())
     return Introduction.from_records(reply.content)
+
+
+def printed(code: str) -> str:
+    """What a new process prints."""
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    return run.stdout.strip()
+
+
+def test_neither_torch_nor_its_geometry_is_imported_for_forwarding() -> None:
+    """Flower loads the app anew for each message."""
+    code = (
+        "import sys, fedgt_client.app\n"
+        "print([name for name in ('torch', 'torch_geometric', 'scipy') if name in sys.modules])"
+    )
+    assert printed(code) == "[]"
+
+
+def test_neither_is_the_geometry_for_a_round() -> None:
+    code = "import sys, fedgt_client.handlers\nprint('torch_geometric' in sys.modules)"
+    assert printed(code) == "False"
 
 
 def test_an_institution_that_cannot_answer_says_why(tmp_path: Path) -> None:
@@ -124,17 +150,17 @@ def test_clients_stay_warm_within_a_run(tmp_path: Path) -> None:
     nodes = grid(tmp_path, run_name="one")
     introduce(nodes, 1)
     introduce(nodes, 2)
-    warm = list(module._warm.values())
+    warm = list(handlers._warm.values())
     introduce(nodes, 1)
-    assert list(module._warm.values()) == warm
+    assert list(handlers._warm.values()) == warm
     introduce(grid_again(tmp_path), 1)
-    assert len(module._warm) == 1
-    assert next(iter(module._warm.values())) not in warm
+    assert len(handlers._warm) == 1
+    assert next(iter(handlers._warm.values())) not in warm
 
 
 def grid_again(tmp_path: Path) -> InProcessGrid:
     return InProcessGrid(
-        module.app,
-        [{"institution": "alba", "data-dir": str(tmp_path / "alba")}],
+        app,
+        [{"institution": "alba", "data-dir": str(tmp_path / "alba"), "worker": False}],
         settings(run_name="two").to_flower(),
     )

@@ -1,11 +1,11 @@
-"""Which subgraph an institution holds, and what it is called."""
+"""Which subgraph an institution holds."""
 
 from pathlib import Path
 
 import pytest
 
 from fedgt_client import data
-from fedgt_client.data import institution_name, open_institution
+from fedgt_client.data import open_institution
 from shared.config import Scalar
 from shared.data import institutions as division
 from shared.errors import FedGTError
@@ -17,20 +17,6 @@ from tests.fedgt_client.graphs import settings, two_groups
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-def test_nameless_node() -> None:
-    with pytest.raises(FedGTError, match='add institution="…" to its --node-config'):
-        institution_name({})
-    with pytest.raises(FedGTError, match="does not say whose it is"):
-        institution_name({"institution": ""})
-
-
-def test_names() -> None:
-    assert institution_name({"institution": "alba", "partition-id": 3}) == "alba"
-    assert institution_name({"partition-id": 3}) == "institution-03"
-    assert institution_name({"partition-id": 0, "num-partitions": 5}) == "institution-00"
-    assert institution_name({"partition-id": 123}) == "institution-123"
 
 
 @pytest.mark.parametrize("node", [{}, {"partition-id": 0}, {"num-partitions": 2}])

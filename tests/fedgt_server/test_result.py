@@ -14,7 +14,14 @@ def test_measured_at_the_best_round(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     spent = {"epsilon_coordinate": 4.0, "epsilon_coordinate_total": 8.0, "epsilon_private": 1.0}
     for number, best in ((1, 1), (2, 2), (3, 2)):
-        facts = {"bytes_up": 10, "bytes_down": 20, **spent, "epsilon_total": 100.0 * number}
+        sent = {"weights": 8} | ({"global_nodes": number} if number > 1 else {})
+        facts = {
+            "bytes_up": 10,
+            "bytes_down": 20,
+            "uploads": sent,
+            **spent,
+            "epsilon_total": 100.0 * number,
+        }
         journal.write(
             "round",
             round=number,
@@ -34,6 +41,7 @@ def test_measured_at_the_best_round(tmp_path: Path) -> None:
     assert list(result["per_client"]) == ["a", "b"]
     assert result["per_client"]["a"] == {"val_accuracy": None, "test_accuracy": 0.5}
     assert (result["bytes_up"], result["bytes_down"], result["seconds"]) == (60, 120, 4.5)
+    assert result["uploads"] == {"global_nodes": 10, "weights": 48}
     assert result["similarity_spread"] == pytest.approx([0.1, 0.2, 0.3])
     assert result["privacy"] == {
         "epsilon_coordinate": 4.0,
@@ -57,4 +65,5 @@ def test_without_noise_and_without_measures(tmp_path: Path) -> None:
     )
     result = summarise(journal, RunConfig.build())
     assert result["privacy"] is None
+    assert result["uploads"] == {}
     assert result["test_accuracy"] is None

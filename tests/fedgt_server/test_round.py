@@ -120,6 +120,19 @@ def test_unfit_updates_do_not_count_for_the_quorum(tmp_path: Path) -> None:
         federation(grid, tmp_path).run()
 
 
+def test_without_checkpoints_the_result_is_the_same(tmp_path: Path) -> None:
+    kept, none = (
+        federation(
+            ScriptedGrid(Node("alba"), Node("bree")), tmp_path / str(wanted), checkpoints=wanted
+        ).run()
+        for wanted in (True, False)
+    )
+    assert (tmp_path / "True" / "checkpoints").exists()
+    assert not (tmp_path / "False" / "checkpoints").exists()
+    for key in ("test_accuracy", "best_round", "per_client", "rounds"):
+        assert none[key] == kept[key]
+
+
 def test_gives_up_with_a_whole_checkpoint_and_resumes(tmp_path: Path) -> None:
     def nodes() -> list[Node]:
         return [Node("a"), Node("b", accuracy={1: 0.7}), Node("c")]

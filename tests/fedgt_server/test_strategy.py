@@ -11,7 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from fedgt_server.methods import server_method
 from fedgt_server.strategy import FedGTStrategy, mean_of
 from shared.config import Scalar
-from shared.wire import GLOBAL_NODES, Instruction
+from shared.wire import GLOBAL_NODES, Instruction, Update
 from tests.fedgt_server.grid import INITIAL, Node, ScriptedGrid, settings
 
 
@@ -64,7 +64,9 @@ def test_an_update_without_global_nodes_is_left_out() -> None:
     """It would make the similarity of all institutions meaningless."""
     strategy, grid = started(Node("a"), Node("b"))
     replies = ask(strategy, grid, 1)
-    del replies[0].content.array_records["arrays"][GLOBAL_NODES]
+    update = Update.from_records(replies[0].content)
+    del update.arrays[GLOBAL_NODES]
+    replies[0].content = update.to_records()
     assert sorted(strategy.admissible(replies)) == ["b"]
 
 
@@ -174,7 +176,15 @@ def test_facts_of_a_round() -> None:
     assert sorted(facts["institutions"]) == ["a", "b"]
     assert facts["institutions"]["a"]["bytes_up"] > 0
     assert facts["institutions"]["a"]["bytes_down"] > 0
+    # (3 + 2) and 2 · 2 · 4 numbers of four bytes.
+    assert facts["institutions"]["a"]["uploads"] == {"weights": 20, "global_nodes": 64}
     assert facts["order"] == ["a", "b"]
+
+
+def test_who_keeps_everything_uploads_nothing() -> None:
+    strategy, grid = started(Node("a", uploads=False), Node("b", uploads=False), method="local")
+    facts = strategy.take(1, strategy.admissible(ask(strategy, grid, 1)))
+    assert [at["uploads"] for at in facts["institutions"].values()] == [{}, {}]
 
 
 @pytest.mark.parametrize("method", ["fedgt", "local"])

@@ -45,6 +45,7 @@ def pyproject() -> dict[str, Any]:
         ({"run-name": "two words"}, "run-name is 'two words': use letters"),
         ({"heads": 3}, "heads is 3, which does not divide hidden 128"),
         ({"global-nodes": 0}, "similarity 'hungarian' compares global nodes"),
+        ({"resume": True, "checkpoints": False}, "resume is on, but checkpoints is off"),
         ({"rounds": "many\nlines"}, r"rounds is 'many\\nlines'"),
     ],
 )

@@ -91,14 +91,22 @@ def test_update_without_metrics_is_refused() -> None:
 
 def test_arrays_of_another_kind_are_refused() -> None:
     content = Update("a", {}, {}).to_records()
-    for array in (
-        Array("float32", (2,), "numpy.ndarray", b"no array"),
-        Array("float32", (2,), "numpy.ndarray", b""),
-        Array("float32", (2,), "other", b""),
+    for name, array in (
+        ("packed", Array("uint8", (2,), "numpy.ndarray", b"no array")),
+        ("packed", Array("uint8", (2,), "numpy.ndarray", b"")),
+        ("packed", Array("uint8", (2,), "other", b"")),
+        ("packed", Array(np.zeros(20, np.uint8))),
+        ("head", Array(np.zeros(2, np.float32))),
     ):
-        content["arrays"] = ArrayRecord({"head": array})
+        content["arrays"] = ArrayRecord({name: array})
         with pytest.raises(FedGTError, match="cannot be read"):
             Update.from_records(content)
+
+
+def test_all_arrays_are_one_object() -> None:
+    content = Instruction(1, ARRAYS).to_records()
+    assert len(content.array_records["arrays"]) == 1
+    assert len(Instruction(1, {}).to_records().array_records["arrays"]) == 0
 
 
 def test_question_comes_back() -> None:
@@ -142,7 +150,7 @@ def test_a_measure_that_does_not_apply_is_absent() -> None:
 def test_bytes_are_counted() -> None:
     small, large = (
         count_bytes(Instruction(1, {"head": np.zeros(size, np.float32)}).to_records())
-        for size in (1000, 3000)
+        for size in (3000, 9000)
     )
-    assert large - small == 8000
+    assert large - small == 24000
     assert count_bytes(Update("a", {}, {}, []).to_records()) > 0

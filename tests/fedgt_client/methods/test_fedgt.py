@@ -392,6 +392,33 @@ def test_the_paper_s_preset(cache: Path) -> None:
     assert second.metrics["train_loss"] > 0
 
 
+def test_without_global_attention_global_nodes_still_stand_for_the_institution(
+    cache: Path,
+) -> None:
+    method = institution(cache, global_attention=False, ldp="off")
+    results = federated(method, 3)
+    uploads = [result.upload[GLOBAL_NODES] for result in results]
+    assert uploads[0].shape == (3, 3, 16)
+    # They are clustered on, round by round.
+    assert not np.array_equal(uploads[0], uploads[2])
+    moved = federated(institution(cache, ldp="off"), 3)[-1].upload
+    assert any(not np.array_equal(moved[name], results[-1].upload[name]) for name in moved)
+
+
+@pytest.mark.parametrize("memory", [4096, 1])
+def test_representations_are_those_that_global_nodes_are_centres_of(
+    memory: int, cache: Path
+) -> None:
+    method = institution(cache, memory_budget_mb=memory)
+    result = federated(method, 2)[-1]
+    nodes, global_nodes = method.representations()
+    assert nodes.shape == (40, 16)
+    # In the same space: zero mean and unit mean square over the coordinates.
+    assert np.abs(nodes.mean(axis=1)).max() < 1e-5
+    assert np.square(nodes).mean(axis=1) == pytest.approx(np.ones(40), abs=1e-2)
+    assert np.array_equal(global_nodes, result.upload[GLOBAL_NODES][-1])
+
+
 def test_without_global_nodes(cache: Path) -> None:
     method = institution(cache, global_nodes=0, aggregation="mean")
     result = method.fit(method.initial_arrays(), 1)

@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 LAYERS, WIDTH = 3, 16
 
 
-def model(*, ppr_bias: bool = True) -> GraphTransformer:
+def model(*, ppr_bias: bool = True, global_attention: bool = True) -> GraphTransformer:
     torch.manual_seed(0)
     module = GraphTransformer(
         features=6,
@@ -26,6 +26,7 @@ def model(*, ppr_bias: bool = True) -> GraphTransformer:
         heads=2,
         dropout=0.5,
         ppr_bias=ppr_bias,
+        global_attention=global_attention,
     )
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
@@ -111,6 +112,19 @@ def test_each_layer_attends_to_its_own_set() -> None:
         difference = (run(module, inputs, samples, changed, nodes, 0) - expected).abs().max()
         # Nothing attends to the last set, which stands for the institution.
         assert (difference > 1e-4) == (index < LAYERS)
+
+
+@pytest.mark.parametrize("ppr_bias", [True, False])
+def test_without_global_attention_no_set_matters(ppr_bias: bool) -> None:
+    inputs, samples, distant = setup()
+    nodes = torch.arange(30)
+    alone = model(ppr_bias=ppr_bias, global_attention=False)
+    expected = run(alone, inputs, samples, distant, nodes, 0)
+    assert torch.equal(run(alone, inputs, samples, distant + 1.0, nodes, 0), expected)
+    # As if there were none, and not as if they were there.
+    whole = model(ppr_bias=ppr_bias)
+    assert torch.equal(run(whole, inputs, samples, distant[:, :0], nodes, 0), expected)
+    assert not torch.allclose(run(whole, inputs, samples, distant, nodes, 0), expected, atol=1e-4)
 
 
 def test_one_set_serves_all_layers() -> None:

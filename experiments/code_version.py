@@ -1,0 +1,42 @@
+"""Which code made a record: the version, the commit, the libraries."""
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from shared.version import VERSION
+
+_ROOT = Path(__file__).parents[1]
+# What a run depends on; results and documents may change meanwhile.
+_SOURCES = ("shared", "fedgt_client", "fedgt_server", "deploy", "experiments/*.py")
+_LIBRARIES = ("flwr", "torch", "torch-geometric", "numpy", "scipy", "pymetis")
+
+
+def code_version() -> dict[str, str | None]:
+    """Version and commit; ``+changes`` where files differ from it, None without a checkout."""
+    commit = _git("rev-parse", "HEAD")
+    if commit is not None and _git("status", "--porcelain", "--", *_SOURCES):
+        commit += "+changes"
+    return {"version": VERSION, "commit": commit}
+
+
+def library_versions() -> dict[str, str]:
+    """Of the libraries that results depend on."""
+    found = {"python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

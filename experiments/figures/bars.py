@@ -1,0 +1,80 @@
+"""Bars: accuracies of variants, costs of methods."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from experiments.grids import Experiment
+from experiments.job import Job
+from experiments.measured_tables import cost_table
+from experiments.table import Table
+from experiments.tables import accuracy_table
+
+Records = Mapping[Job, dict[str, Any]]
+
+_PAPER = "#999999"
+
+
+def accuracy_bars(item: Experiment, records: Records) -> Figure:
+    """A panel for each dataset and number of clients, a bar for each row, the paper's as a line."""
+    table = accuracy_table(item, records)
+    drawn = [
+        index
+        for index, column in enumerate(table.columns)
+        if not column.heading.startswith("average")
+        and any(row.entries[index].seeds for row in table.rows)
+    ]
+    width = min(len(drawn), 3)
+    height = -(-len(drawn) // width)
+    figure = Figure(figsize=(4.2 * width, (0.9 + 0.3 * len(table.rows)) * height))
+    panels = figure.subplots(height, width, squeeze=False)
+    for panel, index in zip(panels.flat, drawn, strict=False):
+        _accuracy_panel(panel, table, index)
+    for panel in list(panels.flat)[len(drawn) :]:
+        panel.set_axis_off()
+    figure.suptitle(f"{item.title}: test accuracy in %, | the paper's", fontsize=10)
+    figure.tight_layout()
+    return figure
+
+
+def _accuracy_panel(panel: Any, table: Table, index: int) -> None:
+    rows = [row for row in table.rows if row.entries[index].seeds]
+    means = [row.entries[index].mean or 0.0 for row in rows]
+    errors = [row.entries[index].deviation or 0.0 for row in rows]
+    colours = ["C1" if row.label == "FedGT" else "C0" for row in rows]
+    panel.barh(range(len(rows)), means, xerr=errors, color=colours, height=0.7)
+    printed = [row.entries[index].paper for row in rows]
+    for place, paper in enumerate(printed):
+        if paper is not None:
+            panel.plot([paper.mean] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.5)
+    known = [*means, *(paper.mean for paper in printed if paper is not None)]
+    panel.set_xlim(min(known) - 4, max(known) + 3)
+    panel.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
+    panel.invert_yaxis()
+    panel.tick_params(axis="x", labelsize=7)
+    panel.set_title(f"{table.columns[index].heading} clients", fontsize=9)
+
+
+def cost_bars(item: Experiment, records: Records) -> Figure:
+    """Communication and computation as shares of FedAvg's, ours beside the paper's."""
+    table = cost_table(item, records)
+    figure = Figure(figsize=(9, 3.5))
+    for panel, index, title in zip(
+        figure.subplots(1, 2), (1, 3), ("communication", "computation"), strict=True
+    ):
+        places = range(len(table.rows))
+        entries = [row.entries[index] for row in table.rows]
+        ours = [entry.mean or 0.0 for entry in entries]
+        paper = [entry.paper.mean if entry.paper else 0.0 for entry in entries]
+        panel.barh([place - 0.2 for place in places], ours, height=0.4, label="ours")
+        panel.barh(
+            [place + 0.2 for place in places], paper, height=0.4, color=_PAPER, label="paper"
+        )
+        panel.set_yticks(places, [row.label for row in table.rows], fontsize=8)
+        panel.invert_yaxis()
+        panel.set_xlabel("% of FedAvg's")
+        panel.set_title(title, fontsize=9)
+        panel.legend(fontsize=7)
+    figure.tight_layout()
+    return figure

@@ -1,0 +1,123 @@
+"""One cell of a grid with one seed: the unit that is run, recorded and skipped when finished."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.variants import variant
+from shared.config import RunConfig, Scalar
+from shared.data.catalog import CATALOG
+
+ROUNDS = 100
+
+Settings = tuple[tuple[str, Scalar], ...]
+
+# Relative seconds of a round for each node, measured roughly; they only order the runs and guess
+# the time left.
+_NODE_COST = {"fedgt": 1.0, "local": 0.9, "gophormer": 1.5, "graphgps": 1.5, "fedsage": 2.0}
+_OTHER_COST = 0.3
+_CLIENT_COST = 60.0  # in nodes: messages, saving
+# Of the nodes of the whole graph, how many all clients hold together.
+_SHARE = {"overlap": 2.5, "unbalanced": 0.55}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run of a variant, or (by ``kind``) something else that is measured on a partition.
+
+    Two experiments that ask for the same share its record: it is known by what it is, not by who
+    asks.
+    """
+
+    dataset: str
+    setting: str
+    clients: int
+    variant: str = ""
+    seed: int = 0
+    rounds: int = ROUNDS
+    extra: Settings = ()  # what differs from the variant, in kebab-case
+    kind: str = "run"
+
+    @classmethod
+    def of(
+        cls,
+        dataset: str,
+        setting: str,
+        clients: int,
+        variant_name: str,
+        seed: int,
+        extra: dict[str, Scalar] | None = None,
+    ) -> "Job":
+        """A run; an ``extra`` setting that the variant has anyway is none."""
+        job = cls(dataset, setting, clients, variant_name, seed)
+        if not extra:
+            return job
+        own = RunConfig.build(
+            variant(variant_name).settings_of(setting, seed), preset=variant(variant_name).preset
+        ).to_flower()
+        changed = tuple(sorted((key, value) for key, value in extra.items() if own[key] != value))
+        return cls(dataset, setting, clients, variant_name, seed, extra=changed)
+
+    @property
+    def name(self) -> str:
+        """Names the record: DATASET/SETTING-CLIENTS/VARIANT[-KEY=VALUE…]-SEED."""
+        return f"{self.cell}/{self.row}-{self.seed}"
+
+    @property
+    def cell(self) -> str:
+        """The column of a table: DATASET/SETTING-CLIENTS."""
+        return f"{self.dataset}/{self.setting}-{self.clients}"
+
+    @property
+    def row(self) -> str:
+        """The row of a table: the variant with what was changed of it."""
+        changed = "".join(f"-{key}={value}" for key, value in self.extra)
+        return (self.variant if self.kind == "run" else self.kind) + changed
+
+    def request(self) -> dict[str, Any]:
+        """What the grid asks for; a record of another request does not answer it."""
+        asked = {
+            "kind": self.kind,
+            "dataset": self.dataset,
+            "setting": self.setting,
+            "clients": self.clients,
+            "seed": self.seed,
+        }
+        if self.kind not in ("run", "tsne"):
+            return asked
+        chosen = variant(self.variant)
+        return asked | {
+            "variant": self.variant,
+            "rounds": self.rounds,
+            "preset": chosen.preset,
+            "settings": chosen.settings_of(self.setting, self.seed) | dict(self.extra),
+        }
+
+    def values(self) -> dict[str, Scalar]:
+        """The settings to build the run's configuration from, with its preset."""
+        request = self.request()
+        return {
+            "dataset": self.dataset,
+            "setting": self.setting,
+            "seed": self.seed,
+            "rounds": self.rounds,
+            # A run that is interrupted starts again, so nobody would read them.
+            "checkpoints": False,
+            **request["settings"],
+        }
+
+    @property
+    def preset(self) -> str:
+        """The preset to build the configuration from."""
+        return variant(self.variant).preset
+
+    @property
+    def cost(self) -> float:
+        """A guess at how long it takes, in seconds of no particular machine."""
+        nodes = CATALOG[self.dataset].nodes * _SHARE.get(self.setting, 1.0)
+        if not self.variant:
+            return nodes * 1e-4
+        chosen = variant(self.variant)
+        each = _NODE_COST.get(chosen.method, _OTHER_COST)
+        if chosen.preset == "paper":
+            each *= 4  # many small steps
+        return self.rounds * (nodes * each + self.clients * _CLIENT_COST) * 1.6e-4

@@ -1,0 +1,45 @@
+"""What is measured on a partition without training: links lost, and time to prepare a subgraph."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from experiments.job import Job
+from experiments.records import rounded
+from shared.config import RunConfig
+from shared.data.institutions import divide, institutions
+from shared.data.stats import partition_stats
+
+
+def statistics(job: Job) -> dict[str, Any]:
+    """Missing links and heterogeneity, and what every client holds."""
+    graph, members = divide(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
+    found = partition_stats(graph, members)
+    return {
+        "missing_links": found.missing_links,
+        "heterogeneity": rounded(found.heterogeneity),
+        "nodes": [client.nodes for client in found.clients],
+        "edges": [client.edges for client in found.clients],
+        "labels": [list(client.labels) for client in found.clients],
+    }
+
+
+def preprocessing(job: Job, scratch: Path) -> dict[str, Any]:
+    """Seconds to compute PPR and positional encoding, for each client; nothing is cached."""
+    from fedgt_client.preprocess.cache import prepare
+
+    config = RunConfig.build({"seed": job.seed})
+    parts = institutions(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
+    # What a first call loads or compiles is no cost of the subgraph.
+    prepare(parts[0], config, scratch / "first")
+    seconds, cpu = [], []
+    for index, part in enumerate(parts):
+        started, started_cpu = time.perf_counter(), time.process_time()
+        prepare(part, config, scratch / str(index))
+        seconds.append(time.perf_counter() - started)
+        cpu.append(time.process_time() - started_cpu)
+    return {
+        "nodes": [part.num_nodes for part in parts],
+        "prepare_seconds": [rounded(value) for value in seconds],
+        "prepare_cpu_seconds": [rounded(value) for value in cpu],
+    }

@@ -1,0 +1,24 @@
+"""The README's tables, written from the records between their marks."""
+
+import re
+from pathlib import Path
+
+from experiments.table import markdown
+from experiments.tables import build_table
+from shared.errors import FedGTError
+
+README = Path(__file__).parents[1] / "README.md"
+
+_MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_OPENING = re.compile(r"<!-- table \S* ?-->")
+
+
+def rewritten(text: str, results: Path) -> str:
+    """``text`` with every table between marks made anew; all else stays."""
+    if len(_OPENING.findall(text)) != len(_MARKED.findall(text)):
+        raise FedGTError("a mark '<!-- table NAME -->' has no '<!-- end -->' after it: add it")
+
+    def table(found: re.Match[str]) -> str:
+        return f"{found[1]}\n{markdown(build_table(found[2], results))}\n{found[4]}"
+
+    return _MARKED.sub(table, text)

@@ -1,0 +1,136 @@
+"""A job's record: one JSON file, there whole or not at all, without any machine's paths."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.job import Job
+from shared.config import RunConfig, Scalar
+from shared.files import write_json
+
+RESULTS = Path(__file__).parent / "results"
+
+# Where a run's files lay says nothing about the run.
+_PLACES = ("data-dir", "results-dir", "state-dir", "run-name")
+# The paper shows similarities at round 30; the matrices of many clients are kept once.
+_EARLY_ROUND, _FEW_CLIENTS = 30, 20
+
+
+def record_path(results: Path, job: Job) -> Path:
+    """Where the record of ``job`` is."""
+    return results / f"{job.name}.json"
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """The record in a file; None where there is none, or it is torn."""
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) and "request" in document else None
+
+
+def finished(results: Path, job: Job) -> dict[str, Any] | None:
+    """The record that answers ``job``, None while there is none."""
+    record = read_record(record_path(results, job))
+    # Compared as JSON has it: a file knows no tuples.
+    asked = json.loads(json.dumps(job.request()))
+    return record if record is not None and record["request"] == asked else None
+
+
+def write_record(results: Path, job: Job, facts: Mapping[str, Any]) -> None:
+    """Write what ``job`` came to, beside what was asked."""
+    document = {"request": job.request(), **facts}
+    write_json(record_path(results, job), document, indent=None)
+
+
+def run_facts(
+    config: RunConfig,
+    result: Mapping[str, Any],
+    rounds: Sequence[Mapping[str, Any]],
+    cpu_seconds: Sequence[float],
+) -> dict[str, Any]:
+    """What a record says of a run, from its result and its journal's rounds."""
+    curves = {
+        "val": [rounded(event["val_accuracy"]) for event in rounds],
+        "test": [rounded(event["test_accuracy"]) for event in rounds],
+        "train_loss": [rounded(_mean_loss(event)) for event in rounds],
+        "seconds": [rounded(event["seconds"], 3) for event in rounds],
+        "cpu_seconds": [rounded(seconds, 3) for seconds in cpu_seconds],
+    }
+    return {
+        "test": rounded(result["test_accuracy"]),
+        "val": rounded(result["val_accuracy"]),
+        "best_round": result["best_round"],
+        "per_client": {
+            name: [rounded(facts["val_accuracy"]), rounded(facts["test_accuracy"])]
+            for name, facts in result["per_client"].items()
+        },
+        "rounds": curves,
+        "similarity": _similarity(rounds),
+        "bytes": {
+            "up": result["bytes_up"],
+            "down": result["bytes_down"],
+            "uploads": _uploads(rounds),
+        },
+        "privacy": result["privacy"],
+        "warnings": _warnings(rounds),
+        "config": without_places(config),
+    }
+
+
+def without_places(config: RunConfig) -> dict[str, Scalar]:
+    """The whole configuration but for the folders of this machine."""
+    return {key: value for key, value in config.to_flower().items() if key not in _PLACES}
+
+
+def rounded(value: float | None, digits: int = 5) -> float | None:
+    """For files that are read by people and kept in version control."""
+    return None if value is None else round(value, digits)
+
+
+def _mean_loss(event: Mapping[str, Any]) -> float | None:
+    losses = [facts.get("train_loss") for facts in event["institutions"].values()]
+    known = [loss for loss in losses if loss is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _similarity(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Mean and spread in every round, the matrix after the last; None for other methods."""
+    last = rounds[-1]
+    if "similarity" not in last:
+        return None
+    kept = {last["round"]: last}
+    if len(last["order"]) <= _FEW_CLIENTS and len(rounds) > _EARLY_ROUND:
+        kept[_EARLY_ROUND] = rounds[_EARLY_ROUND - 1]
+    return {
+        "order": last["order"],
+        "matrices": {
+            str(number): [[rounded(value, 3) for value in row] for row in event["similarity"]]
+            for number, event in sorted(kept.items())
+        },
+        "mean": [rounded(event.get("similarity_mean"), 4) for event in rounds],
+        "spread": [rounded(event.get("similarity_spread"), 4) for event in rounds],
+        "self_weight": [rounded(event.get("self_weight"), 4) for event in rounds],
+    }
+
+
+def _uploads(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int] | None:
+    """Bytes of the whole run by the name of what was uploaded; None where no journal says so."""
+    total: dict[str, int] = {}
+    for event in rounds:
+        for facts in event["institutions"].values():
+            for name, size in (facts.get("uploads") or {}).items():
+                total[name] = total.get(name, 0) + int(size)
+    return total or None
+
+
+def _warnings(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The coordinator's warnings, shortened to their kind, and in how many rounds they came."""
+    found: dict[str, int] = {}
+    for event in rounds:
+        for warning in event["warnings"]:
+            kind = warning.split("(")[0].split(":")[0].strip()
+            found[kind] = found.get(kind, 0) + 1
+    return found

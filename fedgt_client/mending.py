@@ -1,0 +1,85 @@
+"""Graphs with neighbours taken away, and with neighbours given (Zhang et al. 2021)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedgt_client.model.gnn import GraphTensors, drawn
+from shared.graph import UNLABELLED, Graph, csr_from_arcs
+
+
+@dataclass(frozen=True)
+class Impaired:
+    """A subgraph some of whose nodes are hidden; nodes keep their ids."""
+
+    graph: GraphTensors  # without links of hidden nodes
+    whole: GraphTensors
+    hidden: Tensor  # shape: (n,), bool
+    missing: Tensor  # shape: (n,), hidden neighbours of each node
+
+    @property
+    def visible(self) -> Tensor:
+        """Ids of the nodes that are left."""
+        return (~self.hidden).nonzero()[:, 0]
+
+    def links(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Ids of all hidden nodes, shape (h,), and who of ``nodes`` has lost which, (b, h)."""
+        ids = self.hidden.nonzero()[:, 0]
+        column = self.hidden.cumsum(0) - 1
+        others, rows = drawn(self.whole, nodes, None)
+        lost = self.hidden[others]
+        linked = torch.zeros(len(nodes), len(ids), dtype=torch.bool, device=nodes.device)
+        linked[rows[lost], column[others[lost]]] = True
+        return ids, linked
+
+
+def impair(graph: GraphTensors, share: float, chance: torch.Generator) -> Impaired:
+    """Hide a share of the nodes, section 3.2; of a single node none."""
+    count = graph.num_nodes
+    order = torch.randperm(count, generator=chance)[: int(share * count)]
+    hidden = torch.zeros(count, dtype=torch.bool)
+    hidden[order] = True
+    hidden = hidden.to(graph.labels.device)
+    neighbours, rows = graph.edge_index()
+    kept = ~(hidden[neighbours] | hidden[rows])
+    lengths = torch.bincount(rows[kept], minlength=count)
+    indptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    missing = torch.bincount(rows[hidden[neighbours]], minlength=count)
+    impaired = replace(graph, indptr=indptr, neighbours=neighbours[kept])
+    return Impaired(impaired, graph, hidden, missing)
+
+
+def mend(graph: Graph, counts: NDArray[np.int64], features: NDArray[np.float32]) -> Graph:
+    """Attach ``counts[v]`` new nodes to each node v, section 3.4.
+
+    Generated nodes come after the real ones, have no label and are in no split: they are neither
+    learned from nor measured.
+
+    Parameters
+    ----------
+    counts : shape (n,)
+    features : shape (Σ counts, p), node by node
+    """
+    old, new = graph.num_nodes, int(counts.sum())
+    owners, added = np.repeat(np.arange(old), counts), old + np.arange(new)
+    sources, targets = graph.arcs()
+    indptr, indices = csr_from_arcs(
+        np.concatenate([sources, owners, added]),
+        np.concatenate([targets, added, owners]),
+        old + new,
+    )
+
+    nowhere = np.zeros(new, np.bool_)
+    return replace(
+        graph,
+        indptr=indptr,
+        indices=indices,
+        features=np.concatenate([graph.dense_features(), features]).astype(np.float32),
+        labels=np.concatenate([graph.labels, np.full(new, UNLABELLED)]),
+        train=np.concatenate([graph.train, nowhere]),
+        val=np.concatenate([graph.val, nowhere]),
+        test=np.concatenate([graph.test, nowhere]),
+    )

@@ -1,0 +1,48 @@
+"""Named arrays as one array of bytes, in the safetensors layout."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from shared.errors import FedGTError
+from shared.files import Array
+
+_ORDER = "order"  # of the names; the layout itself has another
+
+
+def pack(arrays: Mapping[str, Array]) -> Array:
+    """Bytes with names, types, shapes and values of ``arrays``, shape (size,)."""
+    # Not np.ascontiguousarray, which makes a vector of a scalar.
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return np.frombuffer(save(whole, {_ORDER: json.dumps(list(whole))}), np.uint8)
+
+
+def unpack(packed: Array) -> dict[str, Array]:
+    """The reverse of ``pack``, for bytes that anybody may have sent.
+
+    Raises
+    ------
+    FedGTError
+        Where they are torn, of another layout, or hold something else than numbers.
+    """
+    if packed.dtype != np.uint8 or packed.ndim != 1:
+        raise FedGTError(
+            f"a message's arrays cannot be read: {packed.dtype} of shape {list(packed.shape)}, "
+            "expected a row of bytes"
+        )
+    data = packed.tobytes()
+    try:
+        arrays = load(data)  # checks that sizes, shapes and types fit the bytes
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        order = json.loads(header["__metadata__"][_ORDER])
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise FedGTError(f"a message's arrays cannot be read: {error!r}") from None
+    if not isinstance(order, list) or sorted(map(str, order)) != sorted(arrays):
+        raise FedGTError("a message's arrays cannot be read: they have other names than it says")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise FedGTError(f"{name} is of type {array.dtype}, expected numbers")
+    return {name: arrays[name] for name in order}

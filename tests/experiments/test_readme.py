@@ -1,0 +1,55 @@
+"""The README's tables are those of the committed records, and of nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from experiments.grids import EXPERIMENTS
+from experiments.job import Job
+from experiments.readme import README, rewritten
+from experiments.records import RESULTS, read_record
+from shared.errors import FedGTError
+from tests.experiments.jobs import write_made
+
+TEXT = "before\n\n<!-- table louvain -->\nold\n<!-- end -->\n\nafter\n"
+
+
+@pytest.mark.parametrize("text", ["<!-- table louvain -->\n", "<!-- table  -->\n<!-- end -->"])
+def test_a_mark_without_an_end(text: str, tmp_path: Path) -> None:
+    with pytest.raises(FedGTError, match="has no '<!-- end -->'"):
+        rewritten(text, tmp_path)
+
+
+def test_a_table_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(FedGTError, match="there is no experiment 'louvian'"):
+        rewritten("<!-- table louvian -->\n<!-- end -->", tmp_path)
+
+
+def test_only_what_is_between_marks_changes(tmp_path: Path) -> None:
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    once = rewritten(TEXT, tmp_path)
+    assert once.startswith("before\n\n<!-- table louvain -->\n\n| method |")
+    assert once.endswith("<!-- end -->\n\nafter\n")
+    assert "old" not in once
+    assert "80.00 (87.29)" in once
+    assert rewritten(once, tmp_path) == once
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.9)
+    assert rewritten(once, tmp_path) != once
+
+
+def test_the_readme_agrees_with_the_committed_records() -> None:
+    text = README.read_text()
+    assert "<!-- table main-disjoint -->" in text
+    assert "<!-- table main-overlap -->" in text
+    assert rewritten(text, RESULTS) == text, "run 'fedgt experiment readme'"
+
+
+def test_committed_records_are_whole_and_asked_for() -> None:
+    names = {f"{job.name}.json" for item in EXPERIMENTS.values() for job in item.jobs}
+    for path in sorted(RESULTS.glob("*/*/*.json")):
+        record = read_record(path)
+        assert record is not None, path
+        assert str(path.relative_to(RESULTS)) in names
+        text = path.read_text()
+        for place in ('"/', "/tmp/", "/home/", "/root/"):
+            assert place not in text, path

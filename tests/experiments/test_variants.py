@@ -1,0 +1,57 @@
+"""Variants: names that are unknown, then that each is a run that can be configured."""
+
+from typing import get_args
+
+import pytest
+
+from experiments.variants import METHODS, VARIANTS, variant
+from shared.config import RunConfig
+from shared.errors import FedGTError
+
+KNOWN = get_args(RunConfig.model_fields["method"].annotation)
+
+
+def test_unknown() -> None:
+    with pytest.raises(FedGTError, match="variant is 'fedgtt', expected one of local, gcn"):
+        variant("fedgtt")
+
+
+def test_every_method_is_a_variant() -> None:
+    assert set(METHODS) <= VARIANTS.keys()
+    assert set(KNOWN) <= {chosen.method for chosen in VARIANTS.values()}
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].method in KNOWN])
+@pytest.mark.parametrize("setting", ["disjoint", "overlap"])
+def test_can_be_configured(name: str, setting: str) -> None:
+    chosen = variant(name)
+    config = RunConfig.build(chosen.settings_of(setting, 2), preset=chosen.preset)
+    assert config.method == chosen.method
+    # Repeatable: no noise from the system's entropy.
+    assert config.method == "local" or config.ldp == "off" or config.ldp_noise_seed == 2
+
+
+def test_labels_tell_variants_apart() -> None:
+    assert len({chosen.label for chosen in VARIANTS.values()}) == len(VARIANTS)
+
+
+def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
+    own = RunConfig.build(variant("fedgt").settings_of("disjoint", 0)).to_flower()
+    for name, changed in {
+        "fedgt-no-global": {"global-attention": False},
+        "fedgt-mean": {"aggregation": "mean"},
+        "fedgt-no-ot": {"similarity": "none"},
+        "fedgt-update": {"similarity": "update"},
+        "fedgt-label": {"similarity": "label"},
+        "fedgt-noldp": {"ldp": "off"},
+    }.items():
+        found = RunConfig.build(variant(name).settings_of("disjoint", 0)).to_flower()
+        assert {key: found[key] for key in found if found[key] != own[key]} == changed
+
+
+def test_fedpub_takes_its_authors_tau_for_overlapping_clients() -> None:
+    taus = [
+        RunConfig.build(variant("fedpub").settings_of(setting, 0)).tau
+        for setting in ("disjoint", "louvain", "overlap")
+    ]
+    assert taus == [3.0, 3.0, 5.0]

@@ -1,0 +1,95 @@
+"""Institutions whose worker is a real process."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+from flwr.app import Message, MessageType, RecordDict, UserConfig
+
+from deploy.inprocess import InProcessGrid
+from fedgt_client.app import app
+from fedgt_client.launch import Residence
+from shared.config import Scalar
+from shared.wire import Arrays, Instruction, Introduction, Question, Update
+from tests.fedgt_client.graphs import settings
+
+PATIENCE = 120.0  # seconds, on a machine that has other things to do
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for something that must come."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"still not: {what}"
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and has not ended."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_for_end(pid: int) -> None:
+    wait_until(lambda: not is_running(pid), f"process {pid} has ended")
+
+
+class Institution:
+    """One that gets messages through Flower's app, in one run."""
+
+    def __init__(self, data: Path, state: Path, *, worker: bool = True, run_id: int = 1) -> None:
+        self.state = state
+        self.node: UserConfig = {
+            "institution": "alba",
+            "data-dir": str(data),
+            "state-dir": str(state),
+            "worker": worker,
+        }
+        self._run_id = run_id
+
+    def send(self, kind: str, content: RecordDict, **changed: Scalar) -> Message:
+        """A message in a run with settings of its own, and the reply."""
+        config = settings(run_name=f"run-{self._run_id}", **changed).to_flower()
+        grid = InProcessGrid(app, [self.node], config, self._run_id)
+        (reply,) = grid.send_and_receive([Message(content, 1, kind)])
+        return reply
+
+    def introduce(self, **changed: Scalar) -> Introduction:
+        """Ask for the starting point."""
+        question = Question(want_initial=True).to_records()
+        reply = self.send(MessageType.QUERY, question, **changed)
+        assert not reply.has_error(), reply.error
+        return Introduction.from_records(reply.content)
+
+    def play(self, number: int, arrays: Arrays, **changed: Scalar) -> Update:
+        """Play a round."""
+        instruction = Instruction(number, arrays).to_records()
+        reply = self.send(MessageType.TRAIN, instruction, **changed)
+        assert not reply.has_error(), reply.error
+        return Update.from_records(reply.content)
+
+    def rounds_on_disk(self) -> dict[str, bytes]:
+        """Its durable state."""
+        return {path.name: path.read_bytes() for path in sorted(self.state.rglob("round-*"))}
+
+    @property
+    def home(self) -> Residence:
+        """Where its worker lives."""
+        return Residence.of(self.node)
+
+    @property
+    def pid(self) -> int | None:
+        """The process of its worker."""
+        resident = self.home.resident(lambda: None)
+        return resident.pid if resident else None
+
+    def worker(self) -> int:
+        """The process of its worker, which must be there, and be another one than this."""
+        pid = self.pid
+        assert pid is not None
+        assert pid != os.getpid()
+        return pid

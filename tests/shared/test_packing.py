@@ -1,0 +1,98 @@
+"""Many arrays as one, wrong bytes first."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from shared.errors import FedGTError
+from shared.files import Array
+from shared.packing import pack, unpack
+
+ARRAYS: dict[str, Array] = {
+    "zeta": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "größe": np.array(2.5, np.float64),
+    "alpha": np.arange(6, dtype=np.int64).reshape(2, 3).T,
+    "none": np.zeros((0, 4), np.float32),
+    "half": np.ones(3, np.float16),
+}
+
+
+def raw(data: bytes) -> Array:
+    return np.frombuffer(data, np.uint8)
+
+
+def laid_out(header: object, payload: bytes) -> Array:
+    """Bytes with a header of one's own."""
+    text = json.dumps(header).encode()
+    return raw(len(text).to_bytes(8, "little") + text + payload)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100])
+def test_cut_off(size: int) -> None:
+    with pytest.raises(FedGTError, match="cannot be read"):
+        unpack(pack(ARRAYS)[:size])
+
+
+def test_one_byte_is_missing_or_too_many() -> None:
+    whole = pack(ARRAYS)
+    for torn in (whole[:-1], np.append(whole, np.uint8(0))):
+        with pytest.raises(FedGTError, match="cannot be read"):
+            unpack(torn)
+
+
+@given(st.binary(max_size=200))
+def test_foreign_bytes(data: bytes) -> None:
+    with pytest.raises(FedGTError, match="cannot be read"):
+        unpack(raw(data))
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros(20, np.float32), np.zeros((2, 10), np.uint8), np.array(3, np.uint8)]
+)
+def test_no_row_of_bytes(array: Array) -> None:
+    with pytest.raises(FedGTError, match="expected a row of bytes"):
+        unpack(array)
+
+
+def test_a_shape_that_its_bytes_do_not_fill() -> None:
+    order = {"__metadata__": {"order": '["a"]'}}
+    for shape, stop in (([3], 8), ([2], 12), ([2**40, 2**40], 8), ([-2], 8)):
+        entry = {"dtype": "F32", "shape": shape, "data_offsets": [0, stop]}
+        with pytest.raises(FedGTError, match="cannot be read"):
+            unpack(laid_out(order | {"a": entry}, bytes(8)))
+
+
+def test_without_or_with_another_order() -> None:
+    arrays = {"a": np.ones(2, np.float32)}
+    for metadata in (None, {"order": "["}, {"order": '["b"]'}, {"order": "3"}, {"order": "[]"}):
+        with pytest.raises(FedGTError, match="cannot be read"):
+            unpack(raw(save(arrays, metadata)))
+    with pytest.raises(FedGTError, match="cannot be read"):
+        unpack(raw(save(arrays, {"order": '["a", "a"]'})))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.complex64])
+def test_no_numbers(dtype: type) -> None:
+    with pytest.raises(FedGTError, match=r"a is of type .*, expected numbers"):
+        unpack(pack({"a": np.zeros(2, dtype)}))
+
+
+def test_a_type_that_numpy_does_not_have() -> None:
+    entry = {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}
+    with pytest.raises(FedGTError, match="cannot be read"):
+        unpack(laid_out({"__metadata__": {"order": '["a"]'}, "a": entry}, bytes(4)))
+
+
+def test_comes_back() -> None:
+    found = unpack(pack(ARRAYS))
+    assert list(found) == list(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+        assert found[name].tolist() == array.tolist()
+        assert found[name].flags.writeable
+    assert unpack(pack({})) == {}
