@@ -2,12 +2,14 @@
 
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +20,29 @@ Process = subprocess.Popen[bytes]
 
 PATIENCE = 300.0  # seconds, on a machine that has other things to do
 _POLL = 0.2  # seconds
+_PORTS = (15000, 32000)
+_CHANCE = random.SystemRandom()
 _ROOT = Path(__file__).parents[1]
 _CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; all are held until the last is found."""
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+    """Ports that nobody listens on; all are held until the last is found.
+
+    Below those that systems give to outgoing connections, one of which could take a port between
+    this call and the server that it is meant for.
+    """
+    with ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = _CHANCE.randrange(*_PORTS)
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+            ports.append(port)
+        return ports
 
 
 def machine_environment(mark: ProcessMark) -> dict[str, str]:

@@ -26,13 +26,7 @@ class Answers:
 def exchange(grid: Grid, messages: Mapping[int, Message], seconds: float) -> Answers:
     """Send a message to each node and wait for the answers, at most ``seconds``."""
     deadline = time.monotonic() + seconds
-    waiting: dict[str, int] = {}
-    for node, message in messages.items():
-        # One by one: a reply is matched to its node by the id that pushing returns, because the
-        # error reply for a node that is gone does not name it.
-        for message_id in grid.push_messages([message]):
-            if message_id:  # Flower has none for a message that it could not send
-                waiting[message_id] = node
+    waiting = _push(grid, messages)
     answers = Answers()
     while waiting:
         for reply in grid.pull_messages(list(waiting)):
@@ -42,6 +36,47 @@ def exchange(grid: Grid, messages: Mapping[int, Message], seconds: float) -> Ans
             break
         time.sleep(min(_POLL, left))
     return answers
+
+
+class Questions:
+    """Messages whose answers nobody waits for: they are there one time or another."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, int] = {}
+        self._until: dict[str, float] = {}
+
+    def ask(self, grid: Grid, messages: Mapping[int, Message], seconds: float) -> None:
+        """Send a message to each node, unless one is on its way; it is void after ``seconds``."""
+        now = time.monotonic()
+        for message_id in [key for key, until in self._until.items() if until < now]:
+            self._forget(message_id)
+        asked = set(self._waiting.values())
+        pushed = _push(grid, {node: m for node, m in messages.items() if node not in asked})
+        self._waiting |= pushed
+        self._until |= dict.fromkeys(pushed, now + seconds)
+
+    def answers(self, grid: Grid) -> Answers:
+        """What has come back since the last call."""
+        answers = Answers()
+        for reply in grid.pull_messages(list(self._waiting)) if self._waiting else ():
+            _sort(answers, self._forget(reply.metadata.reply_to_message_id), reply)
+        return answers
+
+    def _forget(self, message_id: str) -> int:
+        del self._until[message_id]
+        return self._waiting.pop(message_id)
+
+
+def _push(grid: Grid, messages: Mapping[int, Message]) -> dict[str, int]:
+    """Send messages; the nodes by the ids under which their replies will come."""
+    waiting: dict[str, int] = {}
+    for node, message in messages.items():
+        # One by one: a reply is matched to its node by the id that pushing returns, because the
+        # error reply for a node that is gone does not name it.
+        for message_id in grid.push_messages([message]):
+            if message_id:  # Flower has none for a message that it could not send
+                waiting[message_id] = node
+    return waiting
 
 
 def _sort(answers: Answers, node: int, reply: Message) -> None:

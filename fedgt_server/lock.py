@@ -32,11 +32,12 @@ def run_lock(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process works on the run."""
-    if not (folder / "lock").exists():
-        return False
+    """Whether a process works on the run; asked without writing anything."""
     try:
-        with run_lock(folder):
-            return False
-    except FedGTError:
+        with (folder / "lock").open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
+    return False

@@ -11,7 +11,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedgt_server.checkpoint import Checkpoints
-from fedgt_server.exchange import Answers, exchange
+from fedgt_server.exchange import Answers, Questions, exchange
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
 from fedgt_server.result import summarise
@@ -51,6 +51,7 @@ class Federation:
         self._observe = observe
         self._journal = Journal(folder / "journal.jsonl")
         self._checkpoints = Checkpoints(folder / "checkpoints")
+        self._newcomers = Questions()
 
     def run(self) -> dict[str, Any]:
         """Play all rounds that are still to be played; the result, also as ``result.json``."""
@@ -148,27 +149,37 @@ class Federation:
         while True:
             nodes = members.online(self._grid)
             pending = {node: name for node, name in nodes.items() if name not in updates}
-            strangers = members.strangers(self._grid)
-            messages = self._strategy.instructions(number, pending)
-            messages |= members.questions(strangers, want_initial=False)
-            answers = self._ask(messages)
-            replies = answers.replies
-            newcomers = {node: replies.pop(node) for node in strangers if node in replies}
-            updates |= self._strategy.admissible(replies.values())
-            # Newcomers take part from the next round on.
-            members.admit(self._grid, newcomers, strict=False)
+            self._ask_newcomers()
+            answers = self._ask(self._strategy.instructions(number, pending))
+            updates |= self._strategy.admissible(answers.replies.values())
+            # They take part from the next round on.
+            self._admit_newcomers()
             if len(updates) >= config.min_institutions:
                 return updates
             state = f"{len(updates)} of {config.min_institutions} institutions answered"
             patience.wait(f"round {number}: {state}", answers.raised)
 
+    def _ask_newcomers(self) -> None:
+        """Have nodes that are new introduce themselves; no round waits for them."""
+        members = self._strategy.members
+        strangers = members.questions(members.strangers(self._grid), want_initial=False)
+        self._newcomers.ask(self._grid, strangers, self._config.round_deadline)
+
+    def _admit_newcomers(self) -> None:
+        answers = self._newcomers.answers(self._grid)
+        self._log_failures(answers)
+        self._strategy.members.admit(self._grid, answers.replies, strict=False)
+
     def _ask(self, messages: Mapping[int, Message]) -> Answers:
         """Exchange messages; who did not answer, and why, is logged."""
         answers = exchange(self._grid, messages, self._config.round_deadline)
+        self._log_failures(answers)
+        return answers
+
+    def _log_failures(self, answers: Answers) -> None:
         for node, reason in (answers.raised | answers.lost).items():
             name = self._strategy.members.name_of(node) or f"node {node}"
             logger.warning("%s did not answer: %s", name, reason)
-        return answers
 
     def _say_farewell(self) -> None:
         nodes = self._strategy.members.online(self._grid)

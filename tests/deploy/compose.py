@@ -80,10 +80,10 @@ class Container:
         """A word of the file, for this machine."""
         for written, address in self.addresses.items():
             text = text.replace(written, address)
-        # Longest first: /coordinator/runs before /coordinator.
-        for target in sorted(self.paths, key=len, reverse=True):
-            text = re.sub(rf'(?<![\w./-]){target}(?=[/"]|$)', str(self.paths[target]), text)
-        return text
+        # All at once, and the longest first: /coordinator/runs before /coordinator.
+        targets = "|".join(re.escape(path) for path in sorted(self.paths, key=len, reverse=True))
+        whole = rf'(?<![\w./-])({targets})(?=[/"]|$)'
+        return re.sub(whole, lambda found: str(self.paths[found[1]]), text)
 
     def command(self, *arguments: str) -> list[str]:
         words = [*self.service["entrypoint"], *self.service.get("command", ()), *arguments]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.machine import PATIENCE, free_ports, machine_environment
+from deploy.machine import PATIENCE, Process, free_ports, machine_environment
 from deploy.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
 from shared.data.institutions import institutions
@@ -26,6 +26,7 @@ pytestmark = [
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _NAMES = ("bank-a", "bank-b", "bank-c")
+_CONTAINERS = 4 + 2 * len(_NAMES)
 _OWNER = {"FEDGT_UID": "1000", "FEDGT_GID": "1000"}
 _SETTINGS = """
 federation = "banks"
@@ -48,8 +49,9 @@ class Host:
     mark: ProcessMark
 
     def __post_init__(self) -> None:
-        fleet, control = free_ports(2)
+        fleet, control, *ports = free_ports(2 + len(_NAMES) + _CONTAINERS)
         self.fleet = fleet
+        self._healths = iter(ports[len(_NAMES) :])
         self.control = {
             "control:8000": f"localhost:{control}",
             "--host=control": "--host=127.0.0.1",
@@ -57,14 +59,13 @@ class Host:
             "0.0.0.0:9092": f"127.0.0.1:{fleet}",
             "superlink:9092": f"localhost:{fleet}",
         }
-        ports = free_ports(len(_NAMES))
         self.runtimes = {
             bank: {
                 "runtime:9094": f"127.0.0.1:{port}",
                 "--host=runtime": "--host=127.0.0.1",
                 "--port=9094": f"--port={port}",
             }
-            for bank, port in zip(_NAMES, ports, strict=True)
+            for bank, port in zip(_NAMES, ports, strict=False)
         }
 
     def container(
@@ -82,7 +83,7 @@ class Host:
         paths = {target: source.parent / place for target, (place, _) in seen.items()}
         if "/coordinator/runs" in paths:
             paths["/coordinator"] = paths["/coordinator/runs"].parent
-        health = {"127.0.0.1:9190": f"127.0.0.1:{free_ports(1)[0]}"}
+        health = {"127.0.0.1:9190": f"127.0.0.1:{next(self._healths)}"}
         return Container(
             name,
             services[name],
@@ -129,9 +130,10 @@ def on_hosts_of_their_own(host: Host) -> tuple[dict[str, Container], Path]:
     return found, kits
 
 
-def wait_until_healthy(container: Container) -> None:
+def wait_until_healthy(container: Container, process: Process) -> None:
     deadline = time.monotonic() + PATIENCE
     while not container.is_healthy():
+        assert process.poll() is None, container.log.read_text()
         assert time.monotonic() < deadline, container.log.read_text()
         time.sleep(1)
 
@@ -150,7 +152,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         superlink = containers["superlink"]
         assert not superlink.is_healthy()
         processes = {"superlink": superlink.start()}
-        wait_until_healthy(superlink)
+        wait_until_healthy(superlink, processes["superlink"])
         registered = containers["register"].call("--json", patience=PATIENCE)
         assert registered.returncode == 0, registered.stderr
         assert sorted(json.loads(registered.stdout)["added"]) == list(_NAMES)
@@ -158,7 +160,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         for name in servers:
             processes[name] = containers[name].start()
         for name in servers:
-            wait_until_healthy(containers[name])
+            wait_until_healthy(containers[name], processes[name])
 
         run = containers["run"].call("small.toml", patience=3 * PATIENCE)
         assert run.returncode == 0, run.stdout + run.stderr

@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Error, Message, MessageType
 from flwr.common.constant import ErrorCode
 
-from fedgt_server.exchange import exchange
+from fedgt_server.exchange import Questions, exchange
 from shared.wire import Question
 from tests.fedgt_server.grid import Node, ScriptedGrid
 
@@ -93,3 +93,29 @@ def test_message_that_could_not_be_sent_is_not_waited_for() -> None:
     started = time.monotonic()
     assert exchange(grid, questions(grid), 30.0).replies == {}
     assert time.monotonic() - started < 5.0
+
+
+def test_questions_are_answered_one_time_or_another() -> None:
+    grid = ScriptedGrid(Node("a"), Node("b", late={0: 0.05}), Node("c", fails={0}))
+    pending = Questions()
+    assert pending.answers(grid).replies == {}
+    pending.ask(grid, questions(grid), 60.0)
+    first = pending.answers(grid)
+    assert 1 in first.replies
+    assert first.raised == {3: "no memory"}
+    answered, deadline = set(first.replies), time.monotonic() + 30.0
+    while 2 not in answered and time.monotonic() < deadline:
+        answered |= pending.answers(grid).replies.keys()
+    assert answered == {1, 2}
+
+
+def test_a_question_without_an_answer_is_asked_again() -> None:
+    grid, pending = ScriptedGrid(Node("a", hiccups={0})), Questions()
+    pending.ask(grid, questions(grid), 60.0)
+    pending.ask(grid, questions(grid), 60.0)
+    assert pending.answers(grid).replies == {}  # not asked a second time
+    pending = Questions()
+    grid.nodes[1].hiccups = {0}
+    pending.ask(grid, questions(grid), -1.0)
+    pending.ask(grid, questions(grid), 60.0)
+    assert sorted(pending.answers(grid).replies) == [1]

@@ -186,6 +186,22 @@ def test_a_newcomer_takes_part_from_the_next_round(tmp_path: Path) -> None:
     assert missing(tmp_path) == [[], [], []]
 
 
+def test_no_round_waits_for_a_newcomer(tmp_path: Path) -> None:
+    grid = ScriptedGrid(Node("a"), Node("b"))
+
+    def observe(facts: dict[str, Any]) -> None:
+        if facts["round"] == 1:
+            grid.nodes[3] = Node("c", silent={0})
+            grid.nodes[4] = Node("d", late={0: 0.2})
+        time.sleep(0.05)
+
+    federation(grid, tmp_path, observe, rounds=12, round_deadline=300.0).run()
+    assert max(event["seconds"] for event in rounds(tmp_path)) < 100.0
+    assert took_part(tmp_path)[:2] == [["a", "b"]] * 2
+    # One that takes its time is in as soon as it has answered.
+    assert took_part(tmp_path)[-1] == ["a", "b", "d"]
+
+
 def test_a_newcomer_that_differs_does_not_end_the_run(tmp_path: Path) -> None:
     grid = ScriptedGrid(Node("a"), Node("b"))
 

@@ -14,7 +14,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from deploy.federation import SUPERLINK, SUPERNODE, LocalFederation, Network
 from deploy.launch import Ending
-from deploy.machine import Machine, free_ports
+from deploy.machine import Machine, Process, free_ports
 from deploy.processes import ProcessMark, marked_processes
 from deploy.provision import pki
 from deploy.provision.layout import revoke
@@ -36,6 +36,9 @@ from tests.deploy.faults.scene import (
 )
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
+
+# What a supernode says once it is let in.
+_CONNECTED = "SuperNode ID"
 
 _SETTINGS: dict[str, Scalar] = SMALL | {"rounds": 1, "min-institutions": 2}
 
@@ -103,6 +106,13 @@ def wait_for_line(machine: Machine, words: str) -> None:
     wait_until(lambda: words in machine.log.read_text(), f"'{words}' in {machine.log}")
 
 
+def end(machine: Machine, process: Process) -> None:
+    """End what may still try to connect, and see that it never was connected."""
+    machine.kill()
+    process.wait(PATIENCE)
+    assert _CONNECTED not in machine.log.read_text()
+
+
 def test_keys_and_certificates(federation: LocalFederation, expired: LocalFederation) -> None:
     """All at once: each takes some seconds to be refused."""
     with logs_on_failure(federation):
@@ -117,9 +127,8 @@ def test_keys_and_certificates(federation: LocalFederation, expired: LocalFedera
         federation.renew_coordinator()
         assert list(federation.register()["removed"]) == [C]
         revoked = federation.institutions[C]
-        started = {
-            machine: machine.start(SUPERNODE) for machine in (unknown, foreign, plain, revoked)
-        }
+        refused = (unknown, foreign, plain, revoked)
+        started = [machine.start(SUPERNODE) for machine in refused]
 
         # Who registers keys reads which was refused; who holds it reads that it was.
         for machine in (unknown, revoked):
@@ -131,9 +140,8 @@ def test_keys_and_certificates(federation: LocalFederation, expired: LocalFedera
         # Who holds the wrong ca.crt, or talks without TLS, can mend that.
         wait_for_line(foreign, "CERTIFICATE_VERIFY_FAILED")
         wait_for_line(plain, "TLS is not enabled")
-        for machine, process in started.items():
-            machine.kill()
-            assert process.wait(PATIENCE) != 0
+        for machine, process in zip(refused, started, strict=True):
+            end(machine, process)
 
 
 def test_plain_text_gets_no_answer(federation: LocalFederation) -> None:
@@ -156,8 +164,7 @@ def test_an_expired_certificate(expired: LocalFederation) -> None:
         expired.start_superlink()
         supernode = bank.start(SUPERNODE)
         wait_for_line(bank, "certificate has expired")
-        bank.kill()
-        assert supernode.wait(PATIENCE) != 0
+        end(bank, supernode)
         expired.kill_superlink()
 
 
@@ -187,6 +194,7 @@ def test_another_schema_and_another_version(federation: LocalFederation, package
         renamed(graph, data)
         for name in (A, B):
             federation.start_supernode(name)
+            wait_for_line(federation.institutions[name], _CONNECTED)
         assert (
             f"{B} has other feature columns than {A}: number 1 is 'spending', not '{features[0]}'"
         ) in refusal(federation, "schema")
