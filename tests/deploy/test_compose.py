@@ -182,7 +182,7 @@ import sys
 for name in ("torch", "torch_geometric"):
     sys.modules[name] = None
 import deploy.cli, deploy.doctor.report, deploy.provision.kits, deploy.provision.registry
-import deploy.staging, deploy.supernode, fedgt_server.app
+import deploy.launch, deploy.resume, deploy.staging, deploy.supernode, fedgt_server.app
 from importlib.metadata import packages_distributions
 owners = packages_distributions()
 roots = {name.partition(".")[0] for name, module in sys.modules.items() if module}

@@ -70,6 +70,11 @@ def old_authority(folder: Path) -> None:
         (folder / "ca.crt").write_bytes(pki.new_authority(key, "x").public_bytes(Encoding.PEM))
 
 
+def occupied(folder: Path) -> None:
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    (folder / "state").write_text("")
+
+
 def edit(name: str, old: str, new: str) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_text((folder / name).read_text().replace(old, new))
 
@@ -90,7 +95,7 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], object]:
         (lambda kit: (kit / "ca.crt").unlink(), "ca.crt", "missing", "copy it"),
         (lambda kit: (kit / "ca.crt").write_text("x"), "ca.crt", "no certificate", "copy it"),
         (old_authority, "ca.crt", "ended on", "ask the coordinator"),
-        (lambda kit: (kit / "state").write_text(""), "disk", "cannot be written", "state-dir"),
+        (occupied, "disk", "cannot be written", "state-dir"),
     ],
 )
 def test_faults(
