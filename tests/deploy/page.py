@@ -4,6 +4,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
+from click import Group
+
+from deploy.cli import app
+
 PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
 
 _BLOCK = re.compile(r"^```(\S*) ?(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
@@ -23,3 +28,10 @@ def blocks() -> list[Block]:
         Block(language, tuple(where.split()), text)
         for language, where, text in _BLOCK.findall(PAGE.read_text())
     ]
+
+
+def command_names() -> set[str]:
+    """The commands of ``fedgt``."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, Group)
+    return set(group.commands)

@@ -6,15 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import typer
-from click import Group
 
-from deploy.cli import app
 from deploy.provision.federation import Federation
 from deploy.provision.kits import provision
 from shared.config import RunConfig
 from tests.deploy.compose import load
-from tests.deploy.page import PAGE, Block, blocks
+from tests.deploy.page import PAGE, Block, blocks, command_names
 
 _ROOT = PAGE.parents[1]
 _HOSTS = ("coordinator", "bank-a", "bank-b")
@@ -48,12 +45,6 @@ def test_installing() -> None:
         check=True,
     )
     assert "pip install" in plan.stdout
-
-
-def command_names() -> set[str]:
-    group = typer.main.get_command(app)
-    assert isinstance(group, Group)
-    return set(group.commands)
 
 
 def test_commands_of_fedgt_exist() -> None:
