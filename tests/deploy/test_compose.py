@@ -107,7 +107,7 @@ def test_the_control_api_is_inside(files: dict[str, Path], name: str) -> None:
     assert "--host=control" in superlink["command"]
     assert superlink["networks"]["control"] == {"aliases": ["control"]}
     inside = {other for other, facts in services.items() if "control" in facts["networks"]}
-    assert inside == {"superlink", "serverapp", "register", "run"}
+    assert inside == {"superlink", "serverapp", "register", "run", "resume"}
     for flag in ("--enable-supernode-auth", "--isolation=process", "--database=/database/state.db"):
         assert flag in superlink["command"]
     assert not any("--insecure" in services[one].get("command", ()) for one in inside)
