@@ -48,7 +48,7 @@ def run_simulation(
     with (
         # Short: Ray puts sockets there, whose paths may not exceed 107 characters.
         tempfile.TemporaryDirectory(
-            prefix="fedgt-", dir=_short_folder(), ignore_cleanup_errors=True
+            prefix=f"fg{os.getpid()}-", dir=_short_folder(), ignore_cleanup_errors=True
         ) as scratch,
         (out / "flower.log").open("a") as log,
         marked_processes() as mark,

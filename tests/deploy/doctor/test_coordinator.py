@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import ssl
+import sys
 import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -31,7 +32,9 @@ def ports() -> list[int]:
 
 
 @pytest.fixture
-def kit(tmp_path: Path, ports: list[int]) -> Path:
+def kit(tmp_path: Path, ports: list[int], monkeypatch: pytest.MonkeyPatch) -> Path:
+    programs = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
+    monkeypatch.setenv("PATH", os.pathsep.join(programs))
     source = write_banks(tmp_path, port=ports[0])
     listen = f'[coordinator]\nlisten = "127.0.0.1:{ports[0]}"\ncontrol-port = {ports[1]}'
     source.write_text(source.read_text().replace("[coordinator]", listen))
