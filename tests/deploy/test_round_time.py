@@ -37,7 +37,7 @@ name = "nothing"
 version = "1.0.0"
 description = "An app that does nothing"
 license = { file = "LICENSE" }
-dependencies = ["flwr"]
+dependencies = ["flwr>=1.39,<1.40"]
 
 [tool.flwr.app]
 publisher = "fedgt"
