@@ -100,6 +100,7 @@ def test_list_finds_real_files(
     assert f"cora: {datasets / 'planetoid' / 'Cora'}\n" in out
 
 
+@pytest.mark.slow
 def test_list_does_not_wait_for_torch() -> None:
     script = (
         "import sys; from deploy.cli import main; sys.argv = ['fedgt', 'data', 'list']\n"

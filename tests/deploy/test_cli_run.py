@@ -113,6 +113,7 @@ def test_for_people(
     assert "fedgt: round 2/2, validation" in errors
 
 
+@pytest.mark.slow
 def test_demo_replaces_the_demo_before_and_nothing_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -363,6 +363,7 @@ def test_schema_tells_what_it_left_out(bank: Path, fedgt: Run) -> None:
     refused(fedgt(*schema_arguments("--exclude", "nme", "--force")), "'nme'", "'name'")
 
 
+@pytest.mark.slow
 def test_no_traceback_from_the_installed_command(bank: Path) -> None:
     (bank / "accounts.csv").write_text(NODES + "a1,,,,\n")
     command = [str(Path(sys.executable).with_name("fedgt")), "data", *import_arguments()]

@@ -49,6 +49,7 @@ def test_variables() -> None:
         interpolate("${A:?say A}", {})
 
 
+@pytest.mark.slow
 def test_the_schema_of_compose(source: Path, tmp_path: Path) -> None:
     command = [str(_BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec"]
     wrong = tmp_path / "wrong.yml"
@@ -190,6 +191,7 @@ print(*{owner.lower() for root in roots for owner in owners.get(root, ())})
 """
 
 
+@pytest.mark.slow
 def test_the_server_needs_no_torch_and_nothing_that_is_not_listed() -> None:
     answer = subprocess.run(
         [sys.executable, "-c", _WITHOUT_TORCH], cwd=_ROOT, capture_output=True, text=True

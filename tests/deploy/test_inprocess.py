@@ -60,6 +60,7 @@ def test_result(tmp_path: Path) -> None:
     assert len(journal(tmp_path / "a", "end")) == 1
 
 
+@pytest.mark.slow
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         run_in_process(small(tmp_path / name, rounds=3, seed=seed), CLIENTS)
@@ -69,6 +70,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     assert saved_bytes(tmp_path / "c") != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fedgt", "local"])
 def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
     def interrupt(facts: dict[str, Any]) -> None:
@@ -86,6 +88,7 @@ def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
     assert result["rounds"] == 6
 
 
+@pytest.mark.slow
 def test_resume_within_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some institutions have trained already; asked again, they train from the round before."""
     run_in_process(small(tmp_path / "whole", rounds=5), CLIENTS)

@@ -69,6 +69,7 @@ def test_a_request_to_end_is_heard() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+@pytest.mark.slow
 def test_a_family_ends_as_a_whole() -> None:
     with marked_processes() as mark:
         parent = sleeper({})

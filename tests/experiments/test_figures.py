@@ -37,6 +37,7 @@ def test_faults_say_what_to_do(name: str, out: str, message: str, tmp_path: Path
     assert not (tmp_path / out).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [

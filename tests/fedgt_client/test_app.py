@@ -60,6 +60,7 @@ def printed(code: str) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.slow
 def test_neither_torch_nor_its_geometry_is_imported_for_forwarding() -> None:
     """Flower loads the app anew for each message."""
     code = (
@@ -69,6 +70,7 @@ def test_neither_torch_nor_its_geometry_is_imported_for_forwarding() -> None:
     assert printed(code) == "[]"
 
 
+@pytest.mark.slow
 def test_neither_is_the_geometry_for_a_round() -> None:
     code = "import sys, fedgt_client.handlers\nprint('torch_geometric' in sys.modules)"
     assert printed(code) == "False"

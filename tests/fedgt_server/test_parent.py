@@ -28,6 +28,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_it_ends_however_the_parent_ends(how: signal.Signals) -> None:
     parent = subprocess.Popen(

@@ -97,6 +97,7 @@ def test_a_download_is_kept(no_data: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert load_dataset("ogbn-arxiv").digest() == graph.digest()
 
 
+@pytest.mark.slow
 def test_importing_the_catalog_does_not_import_torch() -> None:
     script = (
         "import sys, shared.data.catalog, shared.data.institutions, shared.data.stats\n"

@@ -122,6 +122,7 @@ def test_seed_decides(setting: str) -> None:
     assert first != other
 
 
+@pytest.mark.slow
 def test_a_new_process_divides_alike() -> None:
     script = (
         "import hashlib; from shared.data.institutions import divide\n"
