@@ -59,18 +59,7 @@ _ALL = (
 VARIANTS: Mapping[str, Variant] = {variant.name: variant for variant in _ALL}
 
 # In the order of the paper's tables, with the plain GCN as yardstick.
-METHODS = (
-    "local",
-    "gcn",
-    "fedavg",
-    "fedper",
-    "gcfl",
-    "fedsage",
-    "fedpub",
-    "gophormer",
-    "graphgps",
-    "fedgt",
-)
+METHODS = tuple(item.name for item in _ALL if item.name == item.method)
 
 
 def variant(name: str) -> Variant:

@@ -9,7 +9,7 @@ from torch.nn import functional
 from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 
-# The most neighbours that are generated for a node, as in the authors' code.
+# The most neighbours that are generated for a node.
 MOST = 5
 
 

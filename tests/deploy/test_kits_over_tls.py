@@ -1,6 +1,5 @@
 """Kits at work: a coordinator and three institutions as processes, with TLS and node keys."""
 
-import sys
 from pathlib import Path
 
 import psutil
@@ -16,6 +15,9 @@ from deploy.provision.layout import revoke
 from deploy.provision.node_key import make_node_key
 from shared.config import Scalar
 from shared.data.institutions import institutions
+from tests.deploy.faults.scene import processes_over_tls
+
+pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
 NAMES = ("bank-a", "bank-b", "bank-c")
 
@@ -57,11 +59,6 @@ def admission(bank: Machine) -> State:
     return check_admission(InstitutionKit.open(bank.folder)).state
 
 
-@pytest.mark.skipif(
-    " " in sys.prefix,
-    reason="Flower's SuperLink has no database in an environment whose path has a space",
-)
-@pytest.mark.slow
 def test_a_federation_of_kits(tmp_path: Path) -> None:
     graphs = institutions("consortium", clients=3, setting="disjoint", seed=0)
     with marked_processes() as mark:

@@ -4,7 +4,6 @@ import json
 import shutil
 import signal
 import statistics
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ import pytest
 from deploy.processes import marked_processes
 from shared.config import Scalar
 from shared.data.institutions import institutions
-from tests.deploy.faults.scene import wait_until
+from tests.deploy.faults.scene import processes_over_tls, wait_until
 from tests.deploy.federations import Running
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [*processes_over_tls, pytest.mark.alone]
 
 NAMES = ("bank-a", "bank-b", "bank-c")
 ROUNDS = 10
@@ -120,10 +119,6 @@ def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
     return seconds
 
 
-@pytest.mark.skipif(
-    " " in sys.prefix,
-    reason="Flower's SuperLink has no database in an environment whose path has a space",
-)
 @pytest.mark.usefixtures("real_data")
 def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
     parts = institutions("cora", clients=3, setting="disjoint", seed=0)

@@ -1,15 +1,16 @@
 """Resident workers under real supernodes: a worker that is killed, and supernodes that end."""
 
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
 from deploy.processes import marked_processes
 from shared.data.institutions import institutions
-from tests.deploy.faults.scene import PATIENCE, SMALL, wait_until
+from tests.deploy.faults.scene import PATIENCE, SMALL, processes_over_tls, wait_until
 from tests.deploy.federations import Running
+
+pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
 # How each supernode ends.
 ENDS = {
@@ -22,11 +23,6 @@ ENDS = {
 SETTINGS = {**SMALL, "run-name": "small", "rounds": 1000, "min-institutions": 4}
 
 
-@pytest.mark.skipif(
-    " " in sys.prefix,
-    reason="Flower's SuperLink has no database in an environment whose path has a space",
-)
-@pytest.mark.slow
 def test_workers_and_their_supernodes(tmp_path: Path) -> None:
     parts = institutions("consortium", clients=4, setting="disjoint", seed=0)
     with marked_processes() as mark:
