@@ -59,7 +59,10 @@ def run_institutions(
     config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
 ) -> dict[str, Any]:
     """The same for institutions that say of themselves, as supernodes do, where their data is."""
-    here: list[UserConfig] = [{**node_config, "worker": False} for node_config in node_configs]
+    here: list[UserConfig] = [
+        {**node_config, "worker": False, "keep-state": config.checkpoints}
+        for node_config in node_configs
+    ]
     grid = InProcessGrid(app, here, config.to_flower())
     strategy = FedGTStrategy(config, server_method(config))
     return Federation(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()

@@ -24,7 +24,8 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
         raise FedGTError("t-SNE needs scikit-learn: pip install 'fedgt[experiments]'") from None
     from deploy.run import check_data, placed, run_in_process
 
-    config = RunConfig.build(placed(job.values(), scratch / "run", job.clients), preset=job.preset)
+    values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
+    config = RunConfig.build(placed(values, scratch / "run", job.clients), preset=job.preset)
     check_data(config, job.clients)
     run_in_process(config, job.clients, lambda facts: on_round(facts["round"]))
     nodes, stars, labels = [], [], []

@@ -16,7 +16,7 @@ from fedgt_client.data import open_institution
 from fedgt_client.institution import institution_name, state_root
 from fedgt_client.methods import METHODS, ClientMethod
 from fedgt_client.privacy import Ledger
-from fedgt_client.state import SavedRound, StateStore
+from fedgt_client.state import PassingState, SavedRound, StateStore
 from shared.config import RunConfig
 from shared.version import installed_version
 from shared.wire import Profile
@@ -53,6 +53,7 @@ class FedGTClient(NumPyClient):
         institution = institution_name(node_config)
         graph = open_institution(node_config, config)
         root = state_root(node_config, config.state_dir)
+        store = StateStore if node_config.get("keep-state", True) else PassingState
         return cls(
             institution,
             lambda method: Profile(
@@ -64,7 +65,7 @@ class FedGTClient(NumPyClient):
                 },
             ),
             lambda: METHODS[config.method](graph, config, institution),
-            StateStore(root, config.federation, run_name, institution),
+            store(root, config.federation, run_name, institution),
         )
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:

@@ -111,7 +111,11 @@ def step_warnings(skipped: int) -> list[str]:
 
 def seed_round(config: RunConfig, institution: str, round_number: int) -> None:
     """Chance depends on seed, institution and round alone, so a round can be run again."""
-    torch.manual_seed(stable_number(f"{config.seed}/{institution}/{round_number}"))
+    number = stable_number(f"{config.seed}/{institution}/{round_number}")
+    # Not torch.manual_seed, which writes a stack trace down for each device that is not there.
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(number)
 
 
 def stable_number(text: str) -> int:

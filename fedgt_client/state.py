@@ -107,5 +107,25 @@ class StateStore:
         return self.folder / f"round-{round_number:06d}.safetensors"
 
 
+class PassingState(StateStore):
+    """For a run in one process that nobody will resume: the state is what the process holds."""
+
+    _last: SavedRound | None = None
+
+    def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
+        """Nothing is written."""
+        self._last = SavedRound(round_number, 0)
+        return self._last
+
+    def newest_before(self, round_number: int) -> SavedRound | None:
+        """The last round, as long as nobody asks for one again."""
+        if self._last and self._last.round_number >= round_number:
+            raise FedGTError(f"round {round_number} cannot be played again: checkpoints is off")
+        return self._last
+
+    def keep_best(self, round_number: int) -> None:
+        """Nothing is kept."""
+
+
 def _best_name(round_number: int) -> str:
     return f"best-{round_number:06d}.safetensors"

@@ -166,7 +166,9 @@ class RunConfig(BaseModel):
         3600.0, gt=0, description="seconds without quorum until the run ends with a checkpoint"
     )
     checkpoints: bool = Field(
-        True, description="the coordinator keeps what 'resume' needs; off saves time in experiments"
+        True,
+        description="the coordinator keeps what 'resume' needs; off saves time in experiments, "
+        "where institutions in one process then keep nothing either, not even the best model",
     )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
 

@@ -92,7 +92,9 @@ class FedPub(Backbone):
     def _functional_embedding(self) -> Array:
         """Mean representation of the random graph's nodes, equation 4, shape (d,)."""
         self._gcn.eval()
-        nodes = self._gcn.representations(self._random_features, self._random_links)
+        nodes = self._gcn.representations(
+            self._random_features, len(self._random_features), self._random_links
+        )
         return nodes.mean(dim=0).cpu().numpy()
 
 

@@ -19,6 +19,7 @@ from fedgt_client.learner import (
 from fedgt_client.mending import Impaired, impair, mend
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedavg import FedAvg
+from fedgt_client.model.features import to_tensor
 from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.state import OPTIMISER
 from shared.config import RunConfig
@@ -139,7 +140,7 @@ class FedSage(FedAvg):
         owners = owners.repeat_interleave(missing[bereft].clamp_max(MOST))
         chosen = latent.index_select(0, bereft[owners])
         generated = self._generator.features(chosen, torch.randn_like(chosen))
-        matching = matching_loss(generated, self._plain.features[hidden], linked[owners])
+        matching = matching_loss(generated, self._plain.dense_features()[hidden], linked[owners])
         return loss + matching / len(nodes)
 
     def _foreign_loss(self, received: Arrays, round_number: int) -> Tensor | float:
@@ -164,11 +165,9 @@ class FedSage(FedAvg):
                     rows[name] = self._offer(round_number)
                 elif GENERATED_FEATURES in received:
                     others = self._tensor(received[GENERATED_FEATURES])
-                    rows[name] = nearest_gradients(others, self._plain.features)
+                    rows[name] = nearest_gradients(others, self._plain.dense_features())
                 else:  # nobody's rows were here to judge
-                    rows[name] = self._plain.features.new_zeros(
-                        OFFERED_ROWS, self._graph.num_features
-                    )
+                    rows[name] = torch.zeros(OFFERED_ROWS, self._graph.num_features)
         return {name: torch.nan_to_num(values).cpu().numpy() for name, values in rows.items()}
 
     def _offer(self, round_number: int) -> Tensor:
@@ -220,4 +219,4 @@ class FedSage(FedAvg):
         return torch.Generator().manual_seed(stable_number(name))
 
     def _tensor(self, array: Array) -> Tensor:
-        return torch.from_numpy(np.array(array)).to(self._plain.features)
+        return to_tensor(array, self._plain.labels.device)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 
 from fedgt_client.methods.backbone import Backbone
+from fedgt_client.model.features import to_tensor
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 from fedgt_client.model.inputs import ENCODING_SCALE
 from fedgt_client.preprocess.laplacian import laplacian_encoding
@@ -30,5 +31,5 @@ class FedGraphGPS(Backbone):
     def _tensors(self, graph: Graph, device: torch.device) -> GraphTensors:
         plain = super()._tensors(graph, device)
         encoding = laplacian_encoding(graph, self._config.positional_dimensions) * ENCODING_SCALE
-        columns = [plain.features, torch.from_numpy(encoding).to(plain.features)]
+        columns = [plain.dense_features(), to_tensor(encoding, device)]
         return replace(plain, features=torch.cat(columns, dim=1))

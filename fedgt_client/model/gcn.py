@@ -22,7 +22,7 @@ class GCN(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        hidden, edge_index = graph.features, graph.edge_index()
+        hidden, edge_index = graph.dense_features(), graph.edge_index()
         for depth, layer in enumerate(self.layers):
             hidden = functional.dropout(
                 functional.relu(hidden) if depth else hidden, self._dropout, self.training

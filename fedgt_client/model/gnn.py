@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from fedgt_client.model.features import Features, dense, to_tensor, unit_features
 from shared.graph import SPLITS, Graph
 
 
@@ -15,7 +15,7 @@ from shared.graph import SPLITS, Graph
 class GraphTensors:
     """A subgraph on the training device."""
 
-    features: Tensor  # shape: (n, p), rows of unit length
+    features: Features  # shape: (n, p), rows of unit length
     indptr: Tensor  # shape: (n + 1,)
     neighbours: Tensor  # shape: (m,)
     labels: Tensor  # shape: (n,)
@@ -24,23 +24,24 @@ class GraphTensors:
     @classmethod
     def of(cls, graph: Graph, device: torch.device) -> "GraphTensors":
         """Bring a graph to the device, its features scaled as FedGT's are."""
-
-        def tensor(array: np.ndarray) -> Tensor:
-            # A copy: memory-mapped arrays are read-only, which torch does not support.
-            return torch.from_numpy(np.array(array)).to(device)
-
         return cls(
-            features=functional.normalize(tensor(graph.dense_features()), dim=1),
-            indptr=tensor(graph.indptr),
-            neighbours=tensor(graph.indices).long(),
-            labels=tensor(graph.labels),
-            splits={name: tensor(np.flatnonzero(getattr(graph, name))) for name in SPLITS},
+            features=unit_features(graph, device),
+            indptr=to_tensor(graph.indptr, device),
+            neighbours=to_tensor(graph.indices, device).long(),
+            labels=to_tensor(graph.labels, device),
+            splits={
+                name: to_tensor(np.flatnonzero(getattr(graph, name)), device) for name in SPLITS
+            },
         )
 
     @property
     def num_nodes(self) -> int:
         """n."""
         return len(self.labels)
+
+    def dense_features(self) -> Tensor:
+        """The feature matrix with its zeros, shape (n, p)."""
+        return dense(self.features)
 
     def all_nodes(self) -> Tensor:
         """Every node's id, shape (n,)."""

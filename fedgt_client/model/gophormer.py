@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedgt_client.model.features import dropout, project, rows_of
 from fedgt_client.model.gnn import GraphModel, GraphTensors, drawn
 
 # Highest power of the normalised adjacency in the proximity encoding.
@@ -43,8 +44,8 @@ class Gophormer(GraphModel):
         members, mask = ego_graphs(graph, nodes, self._samples)
         # Each distinct node is encoded once.
         distinct, place = members.unique(return_inverse=True)
-        inputs = functional.dropout(graph.features[distinct], self._dropout, self.training)
-        encoded = self.encoder(inputs)
+        inputs = dropout(rows_of(graph.features, distinct), self._dropout, training=self.training)
+        encoded = project(inputs, self.encoder.weight.t()) + self.encoder.bias
         if self.training:
             return self._scores(graph, encoded, distinct, place, mask)
         # Sequences of like length together have little padding.

@@ -48,7 +48,7 @@ class GraphGPS(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        inputs = graph.features
+        inputs = graph.dense_features()
         if self.training:
             signs = torch.ones(inputs.shape[1], device=inputs.device)
             flips = torch.randint(2, (self._dimensions,), device=inputs.device) * 2.0 - 1.0

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+from fedgt_client.model.features import Features, project
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 
 
@@ -31,9 +32,9 @@ class Masked(nn.Module):
             return self.mask
         return self.mask.where(self.mask.abs() >= self._threshold, 0.0)
 
-    def forward(self, values: Tensor) -> Tensor:
+    def forward(self, values: Features) -> Tensor:
         """Without the bias, which comes after the propagation."""
-        return values @ (self.weight * self.used_mask())
+        return project(values, self.weight * self.used_mask())
 
 
 class MaskedGCN(GraphModel):
@@ -58,21 +59,24 @@ class MaskedGCN(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        hidden = self.representations(graph.features, graph.edge_index()).index_select(0, nodes)
+        hidden = self.representations(graph.features, graph.num_nodes, graph.edge_index())
+        hidden = hidden.index_select(0, nodes)
         hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
         return torch.as_tensor(self.head(hidden) + self.head.bias)
 
-    def representations(self, features: Tensor, edge_index: Tensor) -> Tensor:
-        """What the last convolution makes of every node, shape (n, d)."""
-        edges, weights = gcn_norm(edge_index, num_nodes=len(features), dtype=features.dtype)
-        sources, targets = edges
-        hidden = features
-        for depth, layer in enumerate(cast(list[Masked], list(self.layers))):
-            if depth:
-                hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
-            messages = layer(hidden).index_select(0, sources) * weights[:, None]
-            hidden = torch.zeros(len(features), messages.shape[1], device=messages.device)
-            hidden = hidden.index_add(0, targets, messages) + layer.bias
+    def representations(self, features: Features, count: int, edge_index: Tensor) -> Tensor:
+        """What the last convolution makes of each of ``count`` nodes, shape (n, d)."""
+        (sources, targets), weights = gcn_norm(edge_index, num_nodes=count)
+        first, *others = cast(list[Masked], list(self.layers))
+
+        def spread(values: Tensor, layer: Masked) -> Tensor:
+            messages = values.index_select(0, sources) * weights[:, None]
+            return torch.zeros_like(values).index_add(0, targets, messages) + layer.bias
+
+        hidden = spread(first(features), first)
+        for layer in others:
+            hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
+            hidden = spread(layer(hidden), layer)
         return hidden
 
     def masks(self) -> list[Tensor]:

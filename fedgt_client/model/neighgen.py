@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedgt_client.model.features import scaled
 from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 
@@ -21,6 +22,7 @@ class NeighGen(nn.Module):
         self.encoder = GraphSAGE(
             features, width, width=width, layers=2, samples=samples, dropout=dropout
         )
+        self._features = features
         self.degree = nn.Linear(width, 1)
         self.feature = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, features))
 
@@ -39,8 +41,8 @@ class NeighGen(nn.Module):
     def latent(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """z of ``nodes``, shape (b, d)."""
         # From rows of unit length z would be little but biases, and drown in noise of variance one.
-        scaled = replace(graph, features=graph.features * graph.features.shape[1] ** 0.5)
-        latent = self.encoder(scaled, nodes)
+        features = scaled(graph.features, self._features**0.5)
+        latent = self.encoder(replace(graph, features=features), nodes)
         return functional.layer_norm(latent, latent.shape[1:])
 
 

@@ -2,11 +2,13 @@
 
 from itertools import pairwise
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import SAGEConv
+from torch_geometric.nn import SimpleConv
 
-from fedgt_client.model.gnn import GraphModel, GraphTensors, hop
+from fedgt_client.model.features import Features, dropout, project, rows_of
+from fedgt_client.model.gnn import GraphModel, GraphTensors, Hop, hop
 
 
 class GraphSAGE(GraphModel):
@@ -21,9 +23,7 @@ class GraphSAGE(GraphModel):
     ) -> None:
         super().__init__()
         widths = [features, *[width] * (layers - 1), classes]
-        self.layers = nn.ModuleList(
-            SAGEConv(before, after, aggr="mean") for before, after in pairwise(widths)
-        )
+        self.layers = nn.ModuleList(MeanConv(before, after) for before, after in pairwise(widths))
         self._samples = samples
         self._dropout = dropout
 
@@ -33,10 +33,31 @@ class GraphSAGE(GraphModel):
         for _ in self.layers:
             hops.append(hop(graph, needed, self._samples if self.training else None))
             needed = hops[-1].inputs
-        hidden = graph.features[needed]
-        for depth, (layer, step) in enumerate(zip(self.layers, reversed(hops), strict=True)):
-            hidden = functional.dropout(
-                functional.relu(hidden) if depth else hidden, self._dropout, self.training
-            )
-            hidden = layer((hidden, hidden[: step.targets]), step.edge_index)
-        return hidden
+        inputs, scores = rows_of(graph.features, needed), torch.empty(0)
+        for layer, step in zip(self.layers, reversed(hops), strict=True):
+            scores = layer(dropout(inputs, self._dropout, training=self.training), step)
+            inputs = functional.relu(scores)
+        return scores
+
+
+class MeanConv(nn.Module):
+    """PyG's SAGEConv, but projected before the mean is taken.
+
+    The result is the same, and nothing as wide as the features is gathered or averaged.
+    """
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__()
+        self.neighbours = nn.Parameter(torch.empty(before, after))
+        self.own = nn.Parameter(torch.empty(before, after))
+        self.bias = nn.Parameter(torch.empty(after))
+        for parameter in (self.neighbours, self.own, self.bias):
+            nn.init.uniform_(parameter, -(before**-0.5), before**-0.5)
+        self._mean = SimpleConv(aggr="mean")
+
+    def forward(self, inputs: Features, step: Hop) -> Tensor:
+        """Of the step's targets, shape (targets, d)."""
+        targets = rows_of(inputs, torch.arange(step.targets, device=step.inputs.device))
+        own = project(targets, self.own)
+        mean: Tensor = self._mean((project(inputs, self.neighbours), own), step.edge_index)
+        return own + mean + self.bias

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgt_client.state import SavedRound, StateStore
+from fedgt_client.state import PassingState, SavedRound, StateStore
 from shared.errors import FedGTError
 from shared.files import Array
 
@@ -136,3 +136,14 @@ def test_institutions_and_runs_do_not_meet(tmp_path: Path) -> None:
     for number, store in enumerate(stores, start=1):
         store.save(number, state(number))
     assert [store.rounds() for store in stores] == [[1], [2], [3], [4]]
+
+
+def test_passing_state_leaves_nothing_and_refuses_a_round_again(tmp_path: Path) -> None:
+    store = PassingState(tmp_path, "federation", "run", "alba")
+    assert before(store, 1) is None
+    for number in (1, 2, 4):
+        assert store.save(number, state(number)) == store.newest_before(number + 1)
+        store.keep_best(number)
+    with pytest.raises(FedGTError, match="round 4 cannot be played again: checkpoints is off"):
+        store.newest_before(4)
+    assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ def test_moments_are_kept_across_rounds() -> None:
     start = method.initial_arrays()
     for number in (1, 2):
         method.fit(start, number)
-    assert int(method.durable()["adam.step.layers.0.lin_l.weight"]) == 2 * 2  # 14 nodes by 7
+    assert int(method.durable()["adam.step.layers.0.neighbours"]) == 2 * 2  # 14 nodes by 7
 
 
 def test_at_home_nothing_is_exchanged() -> None:

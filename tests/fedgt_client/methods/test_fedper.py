@@ -16,4 +16,4 @@ def test_the_head_is_never_uploaded_and_never_replaced() -> None:
     after = method.durable()
     assert any(np.abs(after[name] - array).max() > 1e-3 for name, array in before.items())
     method.fit(sent, 2)  # the base starts again, the head goes on
-    assert int(method.durable()["adam.step.layers.1.lin_l.weight"]) == 2
+    assert int(method.durable()["adam.step.layers.1.neighbours"]) == 2

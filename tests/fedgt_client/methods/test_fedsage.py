@@ -83,7 +83,7 @@ def test_gradients_of_others_go_on_as_if_they_were_computed_here() -> None:
     parameters = list(here._generator.parameters())
     foreign = here._foreign_loss({GENERATED_GRADIENTS: answer}, 3)
     assert isinstance(foreign, torch.Tensor)
-    direct = squared_distances(here._offer(1), there._plain.features).amin(dim=1).mean()
+    direct = squared_distances(here._offer(1), there._plain.dense_features()).amin(dim=1).mean()
     found, expected = (
         torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in (foreign, direct)
     )
@@ -117,7 +117,7 @@ def test_the_graph_is_mended_after_the_generator_s_rounds() -> None:
     assert (data.labels[40:] == UNLABELLED).all()
     for name, nodes in data.splits.items():
         assert nodes.tolist() == np.flatnonzero(getattr(graph, name)).tolist()
-    torch.testing.assert_close(data.features[40:].norm(dim=1), torch.ones(added))
+    torch.testing.assert_close(data.dense_features()[40:].norm(dim=1), torch.ones(added))
     assert (data.indptr.diff()[40:] == 1).all()
     assert (data.neighbours[data.indptr[40] :] < 40).all()
     assert played_after.metrics[NUM_EXAMPLES] == graph.train.sum()

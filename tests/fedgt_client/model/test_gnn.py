@@ -67,7 +67,8 @@ def test_sage_by_hand() -> None:
     model = GraphSAGE(6, 2, width=8, layers=1, samples=3, dropout=0.0).eval()
     weights = dict(model.named_parameters())
     adjacency = torch.from_numpy(dense_adjacency(graph)).float()
-    means = adjacency @ tensors.features / adjacency.sum(1, keepdim=True).clamp_min(1)
-    expected = means @ weights["layers.0.lin_l.weight"].T + weights["layers.0.lin_l.bias"]
-    expected += tensors.features @ weights["layers.0.lin_r.weight"].T
+    features = tensors.dense_features()
+    means = adjacency @ features / adjacency.sum(1, keepdim=True).clamp_min(1)
+    expected = means @ weights["layers.0.neighbours"] + weights["layers.0.bias"]
+    expected += features @ weights["layers.0.own"]
     torch.testing.assert_close(model(tensors, tensors.all_nodes()), expected)

@@ -79,7 +79,7 @@ def test_what_is_not_computed_does_not_count(layers: int, monkeypatch: pytest.Mo
     members, mask = ego_graphs(TENSORS, nodes, 8)
     assert not mask.all()
     closeness = proximity(TENSORS, members, mask)
-    hidden = model.encoder(TENSORS.features[members])
+    hidden = model.encoder(TENSORS.dense_features()[members])
     for layer in egos:
         hidden = padded(layer, hidden, closeness, mask)
     expected = model.head(model.norm(hidden[:, 0]))

@@ -21,7 +21,7 @@ def test_every_node_reaches_every_other() -> None:
     gps = model().eval()
     nodes = PLAIN.all_nodes()
     before = gps(PLAIN, nodes)
-    features = PLAIN.features.clone()
+    features = PLAIN.dense_features().clone()
     features[0] += 1.0
     after = gps(replace(PLAIN, features=features), nodes)
     assert ((after - before).abs().amax(1) > 0).all()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedgt_client.model.inputs import Bags, InputEncoder, NodeInputs
+from fedgt_client.model.features import Bags
+from fedgt_client.model.inputs import InputEncoder, NodeInputs
 from shared.graph import Graph, SparseRows
 from tests.shared.graphs import small_graph
 

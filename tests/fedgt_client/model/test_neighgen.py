@@ -50,13 +50,13 @@ def test_rows_are_matched_with_hidden_neighbours_alone() -> None:
 
 def test_gradients_are_those_of_the_nearest() -> None:
     generated = torch.randn(7, 6, requires_grad=True)
-    squared_distances(generated, TENSORS.features).amin(dim=1).sum().backward()
-    found = nearest_gradients(generated.detach(), TENSORS.features)
+    squared_distances(generated, TENSORS.dense_features()).amin(dim=1).sum().backward()
+    found = nearest_gradients(generated.detach(), TENSORS.dense_features())
     torch.testing.assert_close(found, generated.grad)
 
 
 def test_a_gradient_gives_a_node_s_features_away() -> None:
     """What the method warns of: its receiver knows x̃, and so x_u = x̃ − g / 2."""
     generated = torch.randn(7, 6)
-    worked_out = generated - nearest_gradients(generated, TENSORS.features) / 2.0
-    assert squared_distances(worked_out, TENSORS.features).amin(dim=1).max() < 1e-5
+    worked_out = generated - nearest_gradients(generated, TENSORS.dense_features()) / 2.0
+    assert squared_distances(worked_out, TENSORS.dense_features()).amin(dim=1).max() < 1e-5

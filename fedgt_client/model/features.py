@@ -1,0 +1,106 @@
+"""Features of nodes, dense or sparse, behind the same few operations.
+
+Bags of words are some hundred times smaller than the matrix they stand for; no model but those
+that say so makes them dense.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from shared.graph import Graph, SparseRows
+
+
+@dataclass(frozen=True)
+class Bags:
+    """Sparse feature rows as bags of weighted columns."""
+
+    columns: Tensor  # shape: (nnz,)
+    values: Tensor  # shape: (nnz,)
+    offsets: Tensor  # shape: (n + 1,), where each node's bag starts
+    width: int  # p
+
+    def rows(self, nodes: Tensor) -> "Bags":
+        """The bags of ``nodes``, in their order."""
+        lengths = self.offsets.diff()[nodes]
+        offsets = functional.pad(lengths.cumsum(0), (1, 0))
+        shift = (self.offsets[:-1][nodes] - offsets[:-1]).repeat_interleave(lengths)
+        places = torch.arange(int(offsets[-1]), device=nodes.device) + shift
+        return Bags(self.columns[places], self.values[places], offsets, self.width)
+
+    def dense(self) -> Tensor:
+        """With all zeros, shape (n, p)."""
+        lengths = self.offsets.diff()
+        nodes = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        matrix = self.values.new_zeros(len(lengths), self.width)
+        matrix[nodes, self.columns] = self.values
+        return matrix
+
+
+Features = Tensor | Bags  # shape: (n, p)
+
+
+def unit_features(graph: Graph, device: torch.device) -> Features:
+    """Features of all nodes of a graph, each row scaled to unit length.
+
+    Bags of words of any length and standardised columns so meet a model at one scale.
+    """
+    features = graph.features
+    if not isinstance(features, SparseRows):
+        return functional.normalize(to_tensor(features, device), dim=1)
+    counts = np.diff(features.indptr)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    squares = np.bincount(rows, features.values**2, minlength=len(counts))
+    values = features.values / np.sqrt(np.maximum(squares, 1e-12))[rows].astype(np.float32)
+    return Bags(
+        to_tensor(features.indices, device).long(),
+        to_tensor(values, device),
+        to_tensor(features.indptr, device),
+        features.columns,
+    )
+
+
+def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    """A copy: memory-mapped arrays are read-only, which torch does not support."""
+    return torch.from_numpy(np.array(array)).to(device)
+
+
+def rows_of(features: Features, nodes: Tensor) -> Features:
+    """Those of ``nodes``, in their order."""
+    return features.rows(nodes) if isinstance(features, Bags) else features[nodes]
+
+
+def dense(features: Features) -> Tensor:
+    """Shape (n, p)."""
+    return features.dense() if isinstance(features, Bags) else features
+
+
+def scaled(features: Features, factor: float) -> Features:
+    """Every entry times ``factor``."""
+    if isinstance(features, Bags):
+        return replace(features, values=features.values * factor)
+    return features * factor
+
+
+def dropout(features: Features, share: float, *, training: bool) -> Features:
+    """Entries dropped at random; those that are zero would not show it."""
+    if isinstance(features, Bags):
+        return replace(features, values=functional.dropout(features.values, share, training))
+    return functional.dropout(features, share, training)
+
+
+def project(features: Features, weight: Tensor) -> Tensor:
+    """X W, shapes (n, p) and (p, d) to (n, d)."""
+    if not isinstance(features, Bags):
+        return features @ weight
+    return functional.embedding_bag(
+        features.columns,
+        weight.contiguous(),  # its rows are added up
+        features.offsets,
+        mode="sum",
+        per_sample_weights=features.values,
+        include_last_offset=True,
+    )

@@ -1,0 +1,90 @@
+"""Sparse features are the dense ones, for every operation and every model."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch_geometric.nn import SAGEConv
+
+from fedgt_client.model.features import (
+    Bags,
+    Features,
+    dense,
+    dropout,
+    project,
+    rows_of,
+    scaled,
+    unit_features,
+)
+from fedgt_client.model.gcn import GCN
+from fedgt_client.model.gnn import GraphModel, GraphTensors, hop
+from fedgt_client.model.gophormer import Gophormer
+from fedgt_client.model.masked_gcn import MaskedGCN
+from fedgt_client.model.sage import GraphSAGE, MeanConv
+from tests.fedgt_client.graphs import two_groups
+
+CPU = torch.device("cpu")
+SPARSE = two_groups(sparse=True)
+DENSE = replace(SPARSE, features=SPARSE.dense_features())
+BOTH = unit_features(DENSE, CPU), unit_features(SPARSE, CPU)
+SOME = torch.tensor([7, 0, 7, 39])
+
+OPERATIONS: dict[str, Callable[[Features], Features]] = {
+    "rows": lambda features: rows_of(features, SOME),
+    "no rows": lambda features: rows_of(features, SOME[:0]),
+    "scaled": lambda features: scaled(features, -2.5),
+    "dropout in evaluation": lambda features: dropout(features, 0.5, training=False),
+    "projection": lambda features: project(features, torch.arange(18.0).view(6, 3)),
+    "projection, transposed": lambda features: project(features, torch.arange(18.0).view(3, 6).t()),
+}
+
+MODELS: dict[str, Callable[[], GraphModel]] = {
+    "sage": lambda: GraphSAGE(6, 2, width=8, layers=2, samples=3, dropout=0.5),
+    "gcn": lambda: GCN(6, 2, width=8, layers=2, dropout=0.5),
+    "fedpub": lambda: MaskedGCN(6, 2, width=8, layers=2, dropout=0.5, threshold=1e-3),
+    "gophormer": lambda: Gophormer(6, 2, width=8, layers=1, heads=2, samples=30, dropout=0.5),
+}
+
+
+def test_one_is_sparse() -> None:
+    assert [isinstance(features, Bags) for features in BOTH] == [False, True]
+    assert 0 < len(SPARSE.dense_features().nonzero()[0]) < SPARSE.dense_features().size
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(name: str) -> None:
+    expected, found = (dense(OPERATIONS[name](features)) for features in BOTH)
+    torch.testing.assert_close(found, expected)
+
+
+def test_dropout_in_training_keeps_the_mean_and_drops_as_many() -> None:
+    torch.manual_seed(0)
+    draws = torch.stack([dense(dropout(BOTH[1], 0.25, training=True)) for _ in range(2000)])
+    present = dense(BOTH[1]) > 0
+    torch.testing.assert_close(draws.mean(0), dense(BOTH[1]), atol=0.05, rtol=0.0)
+    assert (draws > 0)[:, present].float().mean().item() == pytest.approx(0.75, abs=0.01)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_give_the_same_scores_and_gradients(name: str) -> None:
+    torch.manual_seed(0)
+    model, results = MODELS[name]().eval(), []
+    for graph in (DENSE, SPARSE):
+        scores = model(GraphTensors.of(graph, CPU), SOME)
+        results.append(
+            (scores, torch.autograd.grad(scores.square().sum(), list(model.parameters())))
+        )
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_the_mean_convolution_is_pygs() -> None:
+    mine, theirs = MeanConv(6, 3), SAGEConv(6, 3, aggr="mean")
+    with torch.no_grad():
+        theirs.lin_l.weight.copy_(mine.neighbours.t())
+        theirs.lin_l.bias.copy_(mine.bias)
+        theirs.lin_r.weight.copy_(mine.own.t())
+    step = hop(GraphTensors.of(DENSE, CPU), SOME[1:], 2)
+    inputs = dense(rows_of(BOTH[0], step.inputs))
+    expected = theirs((inputs, inputs[: step.targets]), step.edge_index)
+    torch.testing.assert_close(mine(inputs, step), expected)
