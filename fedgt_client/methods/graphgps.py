@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from fedgt_client.methods.backbone import Backbone
-from fedgt_client.model.features import to_tensor
+from fedgt_client.model.features import to_tensor, with_columns
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 from fedgt_client.model.inputs import ENCODING_SCALE
 from fedgt_client.preprocess.laplacian import laplacian_encoding
@@ -31,5 +31,4 @@ class FedGraphGPS(Backbone):
     def _tensors(self, graph: Graph, device: torch.device) -> GraphTensors:
         plain = super()._tensors(graph, device)
         encoding = laplacian_encoding(graph, self._config.positional_dimensions) * ENCODING_SCALE
-        columns = [plain.dense_features(), to_tensor(encoding, device)]
-        return replace(plain, features=torch.cat(columns, dim=1))
+        return replace(plain, features=with_columns(plain.features, to_tensor(encoding, device)))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.blocks import Block
+from fedgt_client.model.links import Links
 
 
 class HybridAttention(nn.Module):
@@ -54,33 +55,33 @@ class HybridAttention(nn.Module):
         """
         width, heads = nodes.shape[1], self._heads
         n_s, size = block.samples.shape[1], width // heads
-        projected = self.query_key_value(nodes)
-        own = projected if block.queries is None else projected.index_select(0, block.queries)
-        query, own_key, own_value = own.view(-1, 3, heads, size).unbind(1)  # (q, h, d/h) each
-        query = query / math.sqrt(size)
-        # Keys and values in one gather; index_select has a far faster backward than indexing.
-        places = block.samples.reshape(-1)
-        sampled = projected[:, width:].index_select(0, places).view(-1, n_s, 2, heads, size)
-        sampled_key, sampled_value = sampled.unbind(2)  # (q, n_s, h, d/h) each
+        query, key, value = self.query_key_value(nodes).split(width, dim=1)  # (n, d) each
+        own_key, own_value = key, value
+        if block.queries is not None:
+            query, own_key, own_value = (
+                rows.index_select(0, block.queries) for rows in (query, key, value)
+            )
+        query = query.reshape(-1, heads, size) / math.sqrt(size)  # (q, h, d/h)
+        links = Links(block.samples, heads, len(nodes))
         distant = functional.linear(
             global_nodes, self.query_key_value.weight[width:], self.query_key_value.bias[width:]
         )
         global_key, global_value = distant.view(-1, 2, heads, size).unbind(1)  # (n_g, h, d/h) each
 
-        own_score = (query * own_key).sum(-1).unsqueeze(1)  # (q, 1, h)
-        local_score = (query.unsqueeze(1) * sampled_key).sum(-1)  # (q, n_s, h)
-        global_score = torch.einsum("qhd,ghd->qgh", query, global_key)  # (q, n_g, h)
+        own_score = (query * own_key.view_as(query)).sum(-1, keepdim=True)  # (q, h, 1)
+        local_score = links.scores(query.view(-1, size), key.reshape(-1, size)).view(-1, heads, n_s)
+        global_score = torch.einsum("qhd,ghd->qhg", query, global_key)  # (q, h, n_g)
         if self.local_scale is not None:
-            local_score = local_score + block.log_weight.unsqueeze(2) * self.local_scale
-            global_score = global_score + self.global_bias
-        local_score = local_score.masked_fill(~block.mask.unsqueeze(2), -torch.inf)
+            local_score = local_score + block.log_weight.unsqueeze(1) * self.local_scale[:, None]
+            global_score = global_score + self.global_bias[:, None]
+        local_score = local_score.masked_fill(~block.mask.unsqueeze(1), -torch.inf)
 
-        weights = torch.softmax(torch.cat([own_score, local_score, global_score], dim=1), dim=1)
-        own_weight, local_weight, global_weight = weights.split([1, n_s, len(global_nodes)], dim=1)
+        weights = torch.softmax(torch.cat([own_score, local_score, global_score], dim=2), dim=2)
+        own_weight, local_weight, global_weight = weights.split([1, n_s, len(global_nodes)], dim=2)
         attended = (
-            own_weight.squeeze(1).unsqueeze(2) * own_value
-            + (local_weight.unsqueeze(3) * sampled_value).sum(1)
-            + torch.einsum("qgh,ghd->qhd", global_weight, global_value)
+            own_weight * own_value.view_as(query)
+            + links.mix(local_weight.reshape(-1, n_s), value.reshape(-1, size)).view_as(query)
+            + torch.einsum("qhg,ghd->qhd", global_weight, global_value)
         )
-        output: Tensor = self.out(attended.reshape(-1, width))
+        output: Tensor = self.out(attended.view(-1, width))
         return output

@@ -85,6 +85,29 @@ def scaled(features: Features, factor: float) -> Features:
     return features * factor
 
 
+def with_columns(features: Features, columns: Tensor) -> Features:
+    """Further columns, shape (n, k), behind those there are."""
+    if not isinstance(features, Bags):
+        return torch.cat([features, columns], dim=1)
+    (count, more), nodes = columns.shape, torch.arange(len(columns), device=columns.device)
+    owners = [nodes.repeat_interleave(features.offsets.diff()), nodes.repeat_interleave(more)]
+    order = torch.cat(owners).argsort(stable=True)
+    added = features.width + torch.arange(more, device=columns.device).repeat(count)
+    return Bags(
+        torch.cat([features.columns, added])[order],
+        torch.cat([features.values, columns.reshape(-1)])[order],
+        features.offsets + more * torch.arange(count + 1, device=columns.device),
+        features.width + more,
+    )
+
+
+def times(features: Features, factors: Tensor) -> Features:
+    """Every column times its factor, shape (p,)."""
+    if isinstance(features, Bags):
+        return replace(features, values=features.values * factors[features.columns])
+    return features * factors
+
+
 def dropout(features: Features, share: float, *, training: bool) -> Features:
     """Entries dropped at random; those that are zero would not show it."""
     if isinstance(features, Bags):

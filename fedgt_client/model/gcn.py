@@ -1,11 +1,14 @@
 """GCN (Kipf & Welling 2017, equation 9)."""
 
 from itertools import pairwise
+from typing import cast
 
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+from fedgt_client.model.features import Features, dropout, project
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 
 
@@ -22,10 +25,13 @@ class GCN(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        hidden, edge_index = graph.dense_features(), graph.edge_index()
-        for depth, layer in enumerate(self.layers):
-            hidden = functional.dropout(
-                functional.relu(hidden) if depth else hidden, self._dropout, self.training
-            )
-            hidden = layer(hidden, edge_index)
-        return hidden.index_select(0, nodes)
+        edge_index, weights = gcn_norm(graph.edge_index(), num_nodes=graph.num_nodes)
+        hidden: Features = graph.features
+        for depth, layer in enumerate(list[GCNConv](self.layers)):
+            if depth:
+                hidden = functional.relu(cast(Tensor, hidden))
+            hidden = dropout(hidden, self._dropout, training=self.training)
+            # As GCNConv does, which takes no sparse features.
+            hidden = project(hidden, layer.lin.weight.t())
+            hidden = layer.propagate(edge_index, x=hidden, edge_weight=weights) + layer.bias
+        return cast(Tensor, hidden).index_select(0, nodes)

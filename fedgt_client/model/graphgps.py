@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch_geometric.nn import GINConv, GPSConv
 
+from fedgt_client.model.features import dropout, project, times
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 
 
@@ -48,13 +48,13 @@ class GraphGPS(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        inputs = graph.dense_features()
+        inputs, edge_index = graph.features, graph.edge_index()
         if self.training:
-            signs = torch.ones(inputs.shape[1], device=inputs.device)
-            flips = torch.randint(2, (self._dimensions,), device=inputs.device) * 2.0 - 1.0
-            signs[inputs.shape[1] - self._dimensions :] = flips
-            inputs = functional.dropout(inputs * signs, self._dropout)
-        hidden, edge_index = self.encoder(inputs), graph.edge_index()
+            signs = torch.ones(self.encoder.in_features, device=edge_index.device)
+            flips = torch.randint(2, (self._dimensions,), device=edge_index.device) * 2.0 - 1.0
+            signs[self.encoder.in_features - self._dimensions :] = flips
+            inputs = dropout(times(inputs, signs), self._dropout, training=True)
+        hidden = project(inputs, self.encoder.weight.t()) + self.encoder.bias
         for layer in self.layers:
             hidden = layer(hidden, edge_index)
         scores: Tensor = self.head(hidden.index_select(0, nodes))

@@ -15,11 +15,14 @@ from fedgt_client.model.features import (
     project,
     rows_of,
     scaled,
+    times,
     unit_features,
+    with_columns,
 )
 from fedgt_client.model.gcn import GCN
 from fedgt_client.model.gnn import GraphModel, GraphTensors, hop
 from fedgt_client.model.gophormer import Gophormer
+from fedgt_client.model.graphgps import GraphGPS
 from fedgt_client.model.masked_gcn import MaskedGCN
 from fedgt_client.model.sage import GraphSAGE, MeanConv
 from tests.fedgt_client.graphs import two_groups
@@ -34,6 +37,11 @@ OPERATIONS: dict[str, Callable[[Features], Features]] = {
     "rows": lambda features: rows_of(features, SOME),
     "no rows": lambda features: rows_of(features, SOME[:0]),
     "scaled": lambda features: scaled(features, -2.5),
+    "further columns": lambda features: with_columns(features, torch.arange(80.0).view(40, 2)),
+    "further columns of nobody": lambda features: with_columns(
+        rows_of(features, SOME[:0]), torch.empty(0, 2)
+    ),
+    "columns times factors": lambda features: times(features, torch.arange(6.0) - 2.0),
     "dropout in evaluation": lambda features: dropout(features, 0.5, training=False),
     "projection": lambda features: project(features, torch.arange(18.0).view(6, 3)),
     "projection, transposed": lambda features: project(features, torch.arange(18.0).view(3, 6).t()),
@@ -43,6 +51,7 @@ MODELS: dict[str, Callable[[], GraphModel]] = {
     "sage": lambda: GraphSAGE(6, 2, width=8, layers=2, samples=3, dropout=0.5),
     "gcn": lambda: GCN(6, 2, width=8, layers=2, dropout=0.5),
     "fedpub": lambda: MaskedGCN(6, 2, width=8, layers=2, dropout=0.5, threshold=1e-3),
+    "graphgps": lambda: GraphGPS(4, 2, width=8, layers=2, heads=2, dimensions=2, dropout=0.5),
     "gophormer": lambda: Gophormer(6, 2, width=8, layers=1, heads=2, samples=30, dropout=0.5),
 }
 
@@ -76,6 +85,12 @@ def test_models_give_the_same_scores_and_gradients(name: str) -> None:
             (scores, torch.autograd.grad(scores.square().sum(), list(model.parameters())))
         )
     torch.testing.assert_close(results[1], results[0])
+
+
+def test_the_graph_convolution_is_pygs() -> None:
+    model, graph = GCN(6, 3, width=8, layers=1, dropout=0.0), GraphTensors.of(DENSE, CPU)
+    expected = model.layers[0](graph.dense_features(), graph.edge_index())
+    torch.testing.assert_close(model(graph, graph.all_nodes()), expected)
 
 
 def test_the_mean_convolution_is_pygs() -> None:

@@ -1,0 +1,104 @@
+"""Products of attention over sampled rows, whose gradients are read and not scattered.
+
+torch's backward of a gather adds rows to a table one after the other. With the links sorted once by
+where they lead, every gradient is a weighted sum of rows like the forward pass: two to three times
+quicker on subgraphs of 250 to 3,000 nodes.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class Links:
+    """From each query in each head to the rows it attends to.
+
+    Tables have a row for every node and head, shape (n · h, d / h).
+
+    Parameters
+    ----------
+    samples : the nodes of each query, shape (q, n_s)
+    heads : h
+    nodes : n
+    """
+
+    def __init__(self, samples: Tensor, heads: int, nodes: int) -> None:
+        head = torch.arange(heads, device=samples.device)[:, None]
+        count = samples.shape[1]
+        self.rows = (samples.unsqueeze(1) * heads + head).view(-1, count)  # shape: (q · h, n_s)
+        self._table = nodes * heads
+
+    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Inner products of queries, shape (q · h, d / h), with keys; shape (q · h, n_s)."""
+        return self._exact(_Scores, queries, keys)
+
+    def mix(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Values weighted, shape (q · h, n_s), and added up; shape (q · h, d / h)."""
+        return self._exact(_Mix, weights, values)
+
+    def inner_products(self, queries: Tensor, table: Tensor) -> Tensor:
+        """Of each query with its rows of a table, shape (q · h, n_s)."""
+        shape = *self.rows.shape, table.shape[1]
+        rows = table.index_select(0, self.rows.view(-1)).view(shape)
+        return torch.bmm(rows, queries.unsqueeze(2)).squeeze(2)
+
+    def forward_sum(self, weights: Tensor, table: Tensor) -> Tensor:
+        """For each query, its rows of a table weighted and added up, shape (q · h, d / h)."""
+        return functional.embedding_bag(self.rows, table, per_sample_weights=weights, mode="sum")
+
+    def backward_sum(self, weights: Tensor, queries: Tensor) -> Tensor:
+        """For each row of a table, the queries that lead to it, shape (n · h, d / h)."""
+        order, sources, offsets = self._reversed
+        return functional.embedding_bag(
+            sources,
+            queries,
+            offsets,
+            per_sample_weights=weights.reshape(-1)[order],
+            mode="sum",
+            include_last_offset=True,
+        )
+
+    def _exact(self, function: type[torch.autograd.Function], *tensors: Tensor) -> Tensor:
+        """In full precision: a sum of weighted rows knows no other."""
+        with torch.autocast(self.rows.device.type, enabled=False):
+            found: Tensor = function.apply(*(tensor.float() for tensor in tensors), self)
+        return found
+
+    @cached_property
+    def _reversed(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Links by the row they lead to: their order, their queries, where each row's start."""
+        targets = self.rows.view(-1)
+        order = targets.argsort(stable=True)
+        counts = torch.bincount(targets, minlength=self._table)
+        return order, order // self.rows.shape[1], functional.pad(counts.cumsum(0), (1, 0))
+
+
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, links: Links) -> Tensor:
+        ctx.save_for_backward(queries, keys)
+        ctx.links = links
+        return links.inner_products(queries, keys)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (queries, keys), (gradient,) = ctx.saved_tensors, gradients
+        links: Links = ctx.links
+        return links.forward_sum(gradient, keys), links.backward_sum(gradient, queries), None
+
+
+class _Mix(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor, links: Links) -> Tensor:
+        ctx.save_for_backward(weights, values)
+        ctx.links = links
+        return links.forward_sum(weights, values)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        (weights, values), gradient = ctx.saved_tensors, gradients[0].contiguous()
+        links: Links = ctx.links
+        return links.inner_products(gradient, values), links.backward_sum(weights, gradient), None
