@@ -54,7 +54,8 @@ class Job:
         if not extra:
             return job
         own = RunConfig.build(
-            variant(variant_name).settings_of(setting, seed), preset=variant(variant_name).preset
+            variant(variant_name).settings_of(dataset, setting, seed),
+            preset=variant(variant_name).preset,
         ).to_flower()
         changed = tuple(sorted((key, value) for key, value in extra.items() if own[key] != value))
         return cls(dataset, setting, clients, variant_name, seed, extra=changed)
@@ -91,7 +92,8 @@ class Job:
             "variant": self.variant,
             "rounds": self.rounds,
             "preset": chosen.preset,
-            "settings": chosen.settings_of(self.setting, self.seed) | dict(self.extra),
+            "settings": chosen.settings_of(self.dataset, self.setting, self.seed)
+            | dict(self.extra),
         }
 
     def values(self) -> dict[str, Scalar]:

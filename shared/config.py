@@ -98,6 +98,13 @@ class RunConfig(BaseModel):
     layers: int = Field(2, ge=1, description="L")
     heads: int = Field(4, ge=1, description="attention heads; must divide hidden")
     dropout: float = Field(0.5, ge=0, lt=1, description="on inputs and residual branches")
+    node_dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of nodes whose whole input a training step hides, so that neighbours "
+        "must do; for small subgraphs (not in the paper)",
+    )
     positional_dimensions: int = Field(8, ge=0, description="of the Laplacian encoding")
     samples: int = Field(16, ge=1, description="n_s, nodes drawn for local attention")
     sampler: Literal["ppr", "graphsage", "attribute"] = Field(

@@ -53,6 +53,7 @@ class FedGT(ClientMethod):
             layers=config.layers,
             heads=config.heads,
             dropout=config.dropout,
+            node_dropout=config.node_dropout,
             ppr_bias=config.ppr_bias,
             global_attention=config.global_attention,
         ).to(device)

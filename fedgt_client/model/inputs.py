@@ -48,16 +48,26 @@ class InputEncoder(nn.Module):
 
     _INIT = 0.03
 
-    def __init__(self, features: int, dimensions: int, width: int, dropout: float) -> None:
+    def __init__(
+        self,
+        features: int,
+        dimensions: int,
+        width: int,
+        dropout: float,
+        node_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.feature_weight = nn.Parameter(torch.empty(features, width))
         self.encoding_weight = nn.Parameter(torch.empty(dimensions, width))
         nn.init.normal_(self.feature_weight, std=self._INIT)
         nn.init.normal_(self.encoding_weight, std=self._INIT)
-        self._dropout = dropout
+        self._dropout, self._node_dropout = dropout, node_dropout
 
     def forward(self, inputs: NodeInputs) -> Tensor:
         """Shape (n, d)."""
         features = dropout(inputs.features, self._dropout, training=self.training)
         encoding = functional.dropout(inputs.encoding, self._dropout, self.training)
-        return project(features, self.feature_weight) + encoding @ self.encoding_weight
+        encoded = project(features, self.feature_weight) + encoding @ self.encoding_weight
+        if not (self.training and self._node_dropout):
+            return encoded
+        return encoded * functional.dropout(encoded.new_ones(len(encoded), 1), self._node_dropout)

@@ -78,12 +78,13 @@ class GraphTransformer(nn.Module):
         dropout: float,
         ppr_bias: bool,
         global_attention: bool = True,
+        node_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.width = width
         self._global_attention = global_attention
         self.dropout = nn.Dropout(dropout)
-        self.encoder = InputEncoder(features, positional_dimensions, width, dropout)
+        self.encoder = InputEncoder(features, positional_dimensions, width, dropout, node_dropout)
         self.layers = nn.ModuleList(
             TransformerLayer(width, heads, dropout, ppr_bias=ppr_bias) for _ in range(layers)
         )

@@ -25,7 +25,7 @@ def test_every_method_is_a_variant() -> None:
 @pytest.mark.parametrize("setting", ["disjoint", "overlap"])
 def test_can_be_configured(name: str, setting: str) -> None:
     chosen = variant(name)
-    config = RunConfig.build(chosen.settings_of(setting, 2), preset=chosen.preset)
+    config = RunConfig.build(chosen.settings_of("cora", setting, 2), preset=chosen.preset)
     assert config.method == chosen.method
     # Repeatable: no noise from the system's entropy.
     assert config.method == "local" or config.ldp == "off" or config.ldp_noise_seed == 2
@@ -36,7 +36,7 @@ def test_labels_tell_variants_apart() -> None:
 
 
 def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
-    own = RunConfig.build(variant("fedgt").settings_of("disjoint", 0)).to_flower()
+    own = RunConfig.build(variant("fedgt").settings_of("cora", "disjoint", 0)).to_flower()
     for name, changed in {
         "fedgt-no-global": {"global-attention": False},
         "fedgt-mean": {"aggregation": "mean"},
@@ -45,13 +45,25 @@ def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
         "fedgt-label": {"similarity": "label"},
         "fedgt-noldp": {"ldp": "off"},
     }.items():
-        found = RunConfig.build(variant(name).settings_of("disjoint", 0)).to_flower()
+        found = RunConfig.build(variant(name).settings_of("cora", "disjoint", 0)).to_flower()
         assert {key: found[key] for key in found if found[key] != own[key]} == changed
 
 
 def test_fedpub_takes_its_authors_tau_for_overlapping_clients() -> None:
     taus = [
-        RunConfig.build(variant("fedpub").settings_of(setting, 0)).tau
+        RunConfig.build(variant("fedpub").settings_of("cora", setting, 0)).tau
         for setting in ("disjoint", "louvain", "overlap")
     ]
     assert taus == [3.0, 3.0, 5.0]
+
+
+def test_fedgt_and_its_ablations_and_local_share_what_was_chosen_for_a_dataset() -> None:
+    for name in ("fedgt", "local", "fedgt-no-ot", "fedgt-sampler-attribute"):
+        rates = [
+            RunConfig.build(variant(name).settings_of(dataset, "overlap", 0)).lr
+            for dataset in ("cora", "citeseer", "amazon-photo")
+        ]
+        assert rates == [0.002, 0.001, 0.004]
+    paper = variant("fedgt-paper")
+    found = RunConfig.build(paper.settings_of("amazon-photo", "disjoint", 0), preset=paper.preset)
+    assert found.lr == 0.001

@@ -69,6 +69,15 @@ def test_rows_are_those_of_the_dense_matrix(nodes: list[int]) -> None:
     assert torch.allclose(encoder(dense), encoder(sparse), atol=1e-6)
 
 
+def test_a_hidden_node_is_hidden_whole_and_in_training_only() -> None:
+    encoder = InputEncoder(4, 2, 8, dropout=0.0, node_dropout=0.25)
+    inputs = NodeInputs(torch.rand(4000, 4) + 0.1, torch.ones(4000, 2))
+    whole, some = encoder.eval()(inputs), encoder.train()(inputs)
+    hidden = (some == 0).all(dim=1)
+    assert hidden.float().mean().item() == pytest.approx(0.25, abs=0.03)
+    torch.testing.assert_close(some[~hidden], whole[~hidden] / 0.75)
+
+
 def test_dropout_only_in_training() -> None:
     encoder = InputEncoder(4, 2, 8, dropout=0.5)
     for sparse in (True, False):
