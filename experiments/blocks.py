@@ -1,13 +1,25 @@
 """How clearly a similarity matrix shows which institutions belong together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from experiments.job import Job
 from shared.data.partition import SAMPLES_PER_PART
 
 Floats = NDArray[np.float64]
+
+_LABELS = "statistics"
+# What is shown of which record; True: after an early round, as in the paper.
+_HEATMAPS = (
+    ("label distributions", _LABELS, False),
+    ("FedGT", "fedgt", False),
+    ("FedGT w/o optimal transport", "fedgt-no-ot", False),
+    ("local updates, round 30", "fedgt-update", True),
+)
 
 
 @dataclass(frozen=True)
@@ -52,3 +64,37 @@ def normalised(similarity: ArrayLike, tau: float) -> Floats:
     scores = tau * np.asarray(similarity, np.float64)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Who is like whom, a matrix for each seed."""
+
+    label: str
+    similarity: tuple[Floats, ...]  # S, each of shape (M, M)
+    shown: tuple[Floats, ...]  # α; of label distributions S itself
+
+
+def heatmaps(records: Mapping[Job, Mapping[str, Any]]) -> list[Heatmap]:
+    """All that the paper shows, as far as it has been run."""
+    found = []
+    for label, row, early in _HEATMAPS:
+        chosen = [
+            records[job] for job in sorted(records, key=lambda job: job.seed) if job.row == row
+        ]
+        if row == _LABELS:
+            cosines = tuple(label_similarity(record["labels"]) for record in chosen)
+            found.append(Heatmap(label, cosines, cosines))
+            continue
+        pairs = [(similarity_of(record, early=early), record["config"]["tau"]) for record in chosen]
+        known = [(matrix, tau) for matrix, tau in pairs if matrix is not None]
+        weights = tuple(normalised(matrix, tau) for matrix, tau in known)
+        found.append(Heatmap(label, tuple(matrix for matrix, _ in known), weights))
+    return found
+
+
+def similarity_of(record: Mapping[str, Any], *, early: bool = False) -> Floats | None:
+    """S after the last round, or after the early one where it was kept; shape (M, M)."""
+    matrices = record["similarity"]["matrices"] if record.get("similarity") else {}
+    numbers = sorted(matrices, key=int)
+    return np.array(matrices[numbers[0 if early else -1]], np.float64) if numbers else None

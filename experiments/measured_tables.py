@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.blocks import contrast, label_similarity
+from experiments.blocks import contrast, heatmaps
 from experiments.grids import Experiment
 from experiments.job import Job
 from experiments.paper_tables import COST, PREPROCESSING, PaperFigure
@@ -147,52 +147,20 @@ def _same(values: Sequence[float]) -> Entry:
     return Entry(values[0], None, len(values)) if values else Entry()
 
 
-def matrix_of(record: Mapping[str, Any], *, early: bool = False) -> list[list[float]] | None:
-    """Similarities after the last round, or after the early one where it was kept."""
-    matrices = record["similarity"]["matrices"] if record.get("similarity") else {}
-    numbers = sorted(matrices, key=int)
-    if not numbers:
-        return None
-    chosen: list[list[float]] = matrices[numbers[0] if early else numbers[-1]]
-    return chosen
-
-
-HEATMAPS = (
-    ("label distributions", "statistics", False),
-    ("FedGT", "fedgt", False),
-    ("FedGT w/o optimal transport", "fedgt-no-ot", False),
-    ("local updates, round 30", "fedgt-update", True),
-)
-
-
-def heatmap_matrices(records: Records, row: str, *, early: bool) -> list[list[list[float]]]:
-    """The matrices of a row, one for each seed."""
-    found = []
-    for job in sorted(records, key=lambda job: job.seed):
-        if job.row == row:
-            matrix = (
-                label_similarity(records[job]["labels"]).tolist()
-                if row == "statistics"
-                else matrix_of(records[job], early=early)
-            )
-            if matrix is not None:
-                found.append(matrix)
-    return found
-
-
 def heatmap_table(item: Experiment, records: Records) -> Table:
     """How much more alike institutions of one METIS part are than others."""
     rows = []
-    for label, row, early in HEATMAPS:
-        found = [contrast(matrix) for matrix in heatmap_matrices(records, row, early=early)]
+    for heatmap in heatmaps(records):
+        shown = [contrast(matrix) for matrix in heatmap.shown]
         rows.append(
             Row(
-                label,
+                heatmap.label,
                 (
-                    Entry.of([item.within for item in found]),
-                    Entry.of([item.between for item in found]),
-                    Entry.of([item.difference for item in found]),
-                    Entry.of([item.relative for item in found]),
+                    Entry.of([item.within for item in shown]),
+                    Entry.of([item.between for item in shown]),
+                    Entry.of([item.difference for item in shown]),
+                    Entry.of([item.relative for item in shown]),
+                    Entry.of([contrast(matrix).difference for matrix in heatmap.similarity]),
                 ),
             )
         )
@@ -201,10 +169,13 @@ def heatmap_table(item: Experiment, records: Records) -> Table:
         Column("between blocks", 3),
         Column("difference", 3),
         Column("difference / spread", 2),
+        Column("difference of S", 3),
     )
     note = (
-        "Mean similarity of pairs of institutions that stem from the same METIS part, and of "
-        "others; spread is the standard deviation over all pairs."
+        "Of pairs of institutions that stem from the same METIS part, and of others: as in the "
+        "figure, the mean weight α in the other's average (equation 8), for label distributions "
+        "the mean cosine; spread is the standard deviation over all pairs. S is the similarity "
+        "before the softmax of equation 8."
     )
     return Table(item.title, "similarity of", columns, tuple(rows), (note,))
 

@@ -55,6 +55,6 @@ def _painters() -> Mapping[str, Callable[[Experiment, Records], Any]]:
         "convergence": curves.convergence,
         "hyper": curves.hyper,
         "ldp": curves.ldp,
-        "heatmap": maps.heatmaps,
+        "heatmap": maps.heatmap_panels,
         "tsne": maps.tsne,
     }

@@ -21,17 +21,21 @@ _SYMBOLS = {"layers": "L", "global-nodes": "$n_g$", "samples": "$n_s$", "tau": "
 def convergence(item: Experiment, records: Records) -> Figure:
     """Mean test accuracy over the rounds, a panel for each partition that has runs."""
     cells = list(dict.fromkeys(job.cell for job in item.jobs if job in records))
+    names = list(dict.fromkeys(job.row for job in item.jobs))
     width = min(len(cells), 5)
     height = -(-len(cells) // width)
     figure = Figure(figsize=(3.6 * width, 3.0 * height))
-    panels = figure.subplots(height, width, squeeze=False)
+    panels, lines = figure.subplots(height, width, squeeze=False), dict[str, Any]()
     for panel, cell in zip(panels.flat, cells, strict=False):
-        for name in dict.fromkeys(job.row for job in item.jobs):
+        for index, name in enumerate(names):
             curve = mean_curve(records, cell, name)
             if curve is not None:
-                style = {"linewidth": 2.0, "color": "black"} if name == "fedgt" else {}
                 rounds = range(1, len(curve) + 1)
-                panel.plot(rounds, 100 * curve, label=VARIANTS[name].label, **style)
+                # The same colour in all panels, whoever is missing in one of them.
+                colour, thick = ("black", 2.0) if name == "fedgt" else (f"C{index}", 1.2)
+                (lines[VARIANTS[name].label],) = panel.plot(
+                    rounds, 100 * curve, color=colour, linewidth=thick
+                )
         dataset, partition = cell.split("/")
         panel.set_title(f"{title_of(dataset)}, {partition}", fontsize=9)
         panel.set_xlabel("round", fontsize=8)
@@ -39,7 +43,7 @@ def convergence(item: Experiment, records: Records) -> Figure:
     for panel in list(panels.flat)[len(cells) :]:
         panel.set_axis_off()
     panels[0, 0].set_ylabel("test accuracy in %", fontsize=8)
-    panels[0, 0].legend(fontsize=6)
+    panels[0, 0].legend(list(lines.values()), list(lines), fontsize=6)
     figure.tight_layout()
     return figure
 

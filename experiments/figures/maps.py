@@ -6,46 +6,32 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.blocks import contrast, normalised
+from experiments.blocks import contrast, heatmaps
 from experiments.grids import Experiment
 from experiments.job import Job
-from experiments.measured_tables import HEATMAPS, heatmap_matrices
 from shared.data.partition import SAMPLES_PER_PART
 
 Records = Mapping[Job, dict[str, Any]]
 
-_TAU = 5.0
 
-
-def heatmaps(item: Experiment, records: Records) -> Figure:
-    """The first seed's matrices, with the block number over all seeds in the titles.
-
-    Label distributions as they are; the others normalised over each row, equation 8.
-    """
-    figure = Figure(figsize=(3.4 * len(HEATMAPS), 3.6))
-    panels = figure.subplots(1, len(HEATMAPS))
-    for panel, (label, row, early) in zip(panels, HEATMAPS, strict=True):
-        matrices = heatmap_matrices(records, row, early=early)
-        if not matrices:
-            panel.set_title(f"{label}\nnot run", fontsize=9)
+def heatmap_panels(item: Experiment, records: Records) -> Figure:
+    """The first seed's matrices, with the block number over all seeds in the titles."""
+    found = heatmaps(records)
+    figure = Figure(figsize=(3.4 * len(found), 3.6))
+    for panel, heatmap in zip(figure.subplots(1, len(found)), found, strict=True):
+        if not heatmap.shown:
+            panel.set_title(f"{heatmap.label}\nnot run", fontsize=9)
             panel.set_axis_off()
             continue
-        first = np.array(matrices[0])
-        shown = first if row == "statistics" else normalised(first, _tau_of(records, row))
-        panel.imshow(shown, cmap="Blues", vmin=0.0)
-        number = np.mean([contrast(matrix).difference for matrix in matrices])
-        panel.set_title(f"{label}\nwithin − between blocks {number:.3f}", fontsize=9)
-        starts = range(0, len(first), SAMPLES_PER_PART)
+        panel.imshow(heatmap.shown[0], cmap="Blues", vmin=0.0)
+        number = np.mean([contrast(matrix).difference for matrix in heatmap.shown])
+        panel.set_title(f"{heatmap.label}\nwithin − between blocks {number:.3f}", fontsize=9)
+        starts = range(0, len(heatmap.shown[0]), SAMPLES_PER_PART)
         panel.set_xticks(starts)
         panel.set_yticks(starts)
         panel.tick_params(labelsize=7)
     figure.tight_layout()
     return figure
-
-
-def _tau_of(records: Records, row: str) -> float:
-    configs = (record.get("config", {}) for job, record in records.items() if job.row == row)
-    return float(next(configs).get("tau", _TAU))
 
 
 def tsne(item: Experiment, records: Records) -> Figure:

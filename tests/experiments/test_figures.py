@@ -60,7 +60,8 @@ def test_what_is_there_is_drawn(name: str, jobs: list[Job], tmp_path: Path) -> N
 
 
 def test_a_heatmap_of_some(tmp_path: Path) -> None:
-    write_made(tmp_path, Job.of("cora", "overlap", 20, "fedgt", 0), 0.8, similarity=similarity())
+    facts = {"similarity": similarity(), "config": {"tau": 5.0}}
+    write_made(tmp_path, Job.of("cora", "overlap", 20, "fedgt", 0), 0.8, **facts)
     draw("heatmap", tmp_path, tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert "<svg" in text
