@@ -7,6 +7,13 @@ from shared.config import Scalar
 from shared.errors import FedGTError
 
 
+# For every method alike, as in the paper.
+_EPOCHS: Mapping[str, Mapping[str, Scalar]] = {
+    "amazon-photo": {"local-epochs": 2},
+    "amazon-computers": {"local-epochs": 2},
+}
+
+
 @dataclass(frozen=True)
 class Variant:
     """A row of a table."""
@@ -21,7 +28,9 @@ class Variant:
 
     def settings_of(self, dataset: str, setting: str, seed: int) -> dict[str, Scalar]:
         """All that a run sets besides its dataset, clients, rounds and seed."""
-        of_data = {**self.by_data.get(dataset, {}), **self.by_data.get(setting, {})}
+        of_data: dict[str, Scalar] = {}
+        for found in (_EPOCHS.get(dataset), self.by_data.get(dataset), self.by_data.get(setting)):
+            of_data |= found or {}
         chosen = {"method": self.method, **of_data, **self.settings}
         if self.method == "fedgt":
             # So that a run can be repeated to the bit; it is not private then.

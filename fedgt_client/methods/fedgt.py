@@ -62,7 +62,6 @@ class FedGT(ClientMethod):
             sets=1 if config.global_node_sets == "input" else config.layers + 1,
             count=config.global_nodes,
             width=config.hidden,
-            nodes=graph.num_nodes,
             momentum=config.momentum,
             seed=config.seed,
         ).to(device)

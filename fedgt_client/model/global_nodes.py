@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# A cluster that holds less than this share of a node has died.
-_DEAD = 1e-2
+# A cluster that has held less than this share of a node of late has died. It must not come late:
+# clusters that start again move what trained attention has learned to look at.
+_DEAD = 0.5
 # In units of the normalised representations.
 _INITIAL_SCALE = 0.3
 
@@ -60,7 +61,7 @@ class GlobalNodes:
 
     @classmethod
     def initial(
-        cls, *, sets: int, count: int, width: int, nodes: int, momentum: float, seed: int
+        cls, *, sets: int, count: int, width: int, momentum: float, seed: int
     ) -> "GlobalNodes":
         """μ^(1) of Algorithm 3: the same at every institution.
 
@@ -70,7 +71,8 @@ class GlobalNodes:
         """
         chance = torch.Generator().manual_seed(seed)
         centres = _INITIAL_SCALE * torch.randn(sets, count, width, generator=chance)
-        return cls(centres, torch.full((sets, count), nodes / max(count, 1)), momentum)
+        # One node each: the first points weigh more than where chance has put a centre.
+        return cls(centres, torch.ones(sets, count), momentum)
 
     def to(self, device: torch.device) -> "GlobalNodes":
         """The same on ``device``."""

@@ -57,6 +57,15 @@ def test_fedpub_takes_its_authors_tau_for_overlapping_clients() -> None:
     assert taus == [3.0, 3.0, 5.0]
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_all_train_as_many_epochs(name: str) -> None:
+    epochs = [
+        RunConfig.build(variant(name).settings_of(dataset, "disjoint", 0)).local_epochs
+        for dataset in ("cora", "pubmed", "amazon-photo", "amazon-computers")
+    ]
+    assert epochs == [1, 1, 2, 2]
+
+
 def test_fedgt_and_its_ablations_and_local_share_what_was_chosen_for_a_dataset() -> None:
     for name in ("fedgt", "local", "fedgt-no-ot", "fedgt-sampler-attribute"):
         rates = [

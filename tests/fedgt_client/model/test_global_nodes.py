@@ -1,5 +1,7 @@
 """Algorithm 1, online clustering."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,13 +20,10 @@ def initial(
     sets: int = 3,
     count: int = 2,
     width: int = 4,
-    nodes: int = 8,
     momentum: float = 0.9,
     seed: int = 0,
 ) -> GlobalNodes:
-    return GlobalNodes.initial(
-        sets=sets, count=count, width=width, nodes=nodes, momentum=momentum, seed=seed
-    )
+    return GlobalNodes.initial(sets=sets, count=count, width=width, momentum=momentum, seed=seed)
 
 
 def test_by_hand() -> None:
@@ -70,13 +69,28 @@ def test_no_points_change_nothing() -> None:
 def test_dead_cluster_starts_again_where_it_is_needed() -> None:
     """The second centre is nobody's nearest; the third point is the worst served."""
     centres = torch.tensor([[0.0, 2.0], [500.0, 500.0]])
-    counts = torch.tensor([3.0, 0.011])
+    counts = torch.tensor([3.0, 0.51])
     moved, counts = update_global_nodes(POINTS, centres, counts, 0.9)
     assert moved[1].tolist() == [10.0, 0.0]
     assert counts[1] == 1.0
     # Next time it serves that point, which leaves the first to its own.
     moved, counts = update_global_nodes(POINTS, moved, counts, 0.0)
     assert moved.tolist() == [[0.0, 2.0], [10.0, 0.0]]
+
+
+def test_all_clusters_are_in_use_after_a_few_steps_and_none_starts_again_late() -> None:
+    torch.manual_seed(0)
+    groups = torch.randn(10, 16).repeat_interleave(20, dim=0) * 3
+    points = groups + 0.1 * torch.randn_like(groups)
+    nodes = initial(sets=1, count=10, width=16)
+    steps = []
+    for _ in range(100):
+        nodes.update([points])
+        steps.append(nodes.centres)
+    jumps = [float((after - before).abs().max()) for before, after in pairwise(steps)]
+    assert max(jumps[:10]) > 1.0
+    assert max(jumps[30:]) < 0.1
+    assert (nodes.counts > 0.5).all()
 
 
 def test_more_dead_clusters_than_points() -> None:
@@ -94,7 +108,7 @@ def test_more_dead_clusters_than_points() -> None:
 )
 def test_never_nan(points: int, count: int, momentum: float, seed: int) -> None:
     torch.manual_seed(seed)
-    nodes = initial(sets=1, count=count, width=3, nodes=points, momentum=momentum)
+    nodes = initial(sets=1, count=count, width=3, momentum=momentum)
     for _ in range(60):
         nodes.update([torch.randn(points, 3) + 5])
     assert torch.isfinite(nodes.centres).all()
@@ -115,11 +129,10 @@ def test_a_broken_node_does_not_spoil_the_others() -> None:
 
 
 def test_start_is_the_same_everywhere() -> None:
-    one, other = (initial(nodes=nodes) for nodes in (8, 800))
+    one, other = initial(), initial()
     assert one.centres.shape == (3, 2, 4)
     assert one.centres.tolist() == other.centres.tolist()
-    assert one.counts.tolist() == [[4.0, 4.0]] * 3
-    assert other.counts.tolist() == [[400.0, 400.0]] * 3
+    assert one.counts.tolist() == [[1.0, 1.0]] * 3
     assert initial(seed=1).centres.tolist() != one.centres.tolist()
     # It takes nothing from the chance that training uses.
     torch.manual_seed(3)
