@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from shared.config import Scalar
 from shared.errors import FedGTError
 
-
 # For every method alike, as in the paper.
 _EPOCHS: Mapping[str, Mapping[str, Scalar]] = {
     "amazon-photo": {"local-epochs": 2},
