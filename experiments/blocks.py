@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.job import Job
+from fedgt_server.aggregation import softmax_weights
 from shared.data.partition import SAMPLES_PER_PART
 
 Floats = NDArray[np.float64]
@@ -59,13 +60,6 @@ def label_similarity(counts: ArrayLike) -> Floats:
     return np.asarray(units @ units.T, np.float64)
 
 
-def normalised(similarity: ArrayLike, tau: float) -> Floats:
-    """α of equation 8: a softmax over each row, shape (M, M)."""
-    scores = tau * np.asarray(similarity, np.float64)
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
-
-
 @dataclass(frozen=True)
 class Heatmap:
     """Who is like whom, a matrix for each seed."""
@@ -88,7 +82,7 @@ def heatmaps(records: Mapping[Job, Mapping[str, Any]]) -> list[Heatmap]:
             continue
         pairs = [(similarity_of(record, early=early), record["config"]["tau"]) for record in chosen]
         known = [(matrix, tau) for matrix, tau in pairs if matrix is not None]
-        weights = tuple(normalised(matrix, tau) for matrix, tau in known)
+        weights = tuple(softmax_weights(matrix, tau) for matrix, tau in known)
         found.append(Heatmap(label, tuple(matrix for matrix, _ in known), weights))
     return found
 

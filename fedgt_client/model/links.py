@@ -1,8 +1,8 @@
 """Products of attention over sampled rows, whose gradients are read and not scattered.
 
 torch's backward of a gather adds rows to a table one after the other. With the links sorted once by
-where they lead, every gradient is a weighted sum of rows like the forward pass: two to three times
-quicker on subgraphs of 250 to 3,000 nodes.
+where they lead, every gradient is a weighted sum of rows like the forward pass. A round of an
+institution with 1,300 to 2,000 nodes takes a quarter less time; with some hundred it makes no odds.
 """
 
 from functools import cached_property

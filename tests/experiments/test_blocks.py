@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from experiments.blocks import contrast, heatmaps, label_similarity, normalised
+from experiments.blocks import contrast, heatmaps, label_similarity
 from experiments.job import Job
+from fedgt_server.aggregation import softmax_weights
 
 
 def test_by_hand() -> None:
@@ -46,12 +47,6 @@ def test_label_similarity_by_hand() -> None:
     assert found[2].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_normalised_rows_are_weights() -> None:
-    found = normalised([[1.0, 0.0], [0.5, 1.0]], 5.0)
-    assert found.sum(axis=1) == pytest.approx([1.0, 1.0])
-    assert found[0, 0] == pytest.approx(1 / (1 + np.exp(-5.0)))
-
-
 def test_a_heatmap_shows_weights_and_the_early_round_of_updates() -> None:
     early, late = [[1.0, 0.2], [0.2, 1.0]], [[1.0, 0.6], [0.6, 1.0]]
     record = {"similarity": {"matrices": {"100": late, "30": early}}, "config": {"tau": 2.0}}
@@ -65,4 +60,4 @@ def test_a_heatmap_shows_weights_and_the_early_round_of_updates() -> None:
     for label, matrix in (("FedGT", late), ("local updates, round 30", early)):
         assert len(by_label[label].shown) == 2
         np.testing.assert_array_equal(by_label[label].similarity[1], matrix)
-        np.testing.assert_allclose(by_label[label].shown[1], normalised(matrix, 2.0))
+        np.testing.assert_allclose(by_label[label].shown[1], softmax_weights(np.array(matrix), 2.0))
