@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.model.dropout import dropped
 from shared.graph import Graph, SparseRows
 
 
@@ -111,8 +112,8 @@ def times(features: Features, factors: Tensor) -> Features:
 def dropout(features: Features, share: float, *, training: bool) -> Features:
     """Entries dropped at random; those that are zero would not show it."""
     if isinstance(features, Bags):
-        return replace(features, values=functional.dropout(features.values, share, training))
-    return functional.dropout(features, share, training)
+        return replace(features, values=dropped(features.values, share, training=training))
+    return dropped(features, share, training=training)
 
 
 def project(features: Features, weight: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgt_client.model.features import Features, dense, to_tensor, unit_features
+from fedgt_client.model.features import Features, dense, project, to_tensor, unit_features
 from shared.graph import SPLITS, Graph
 
 
@@ -59,6 +59,24 @@ class GraphModel(nn.Module, ABC):
     @abstractmethod
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
+
+
+class FeatureEncoder(nn.Module):
+    """A linear map of features to width d, laid out as ``project`` reads it.
+
+    nn.Linear has its weight the other way round, to be copied in every pass.
+    """
+
+    def __init__(self, features: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(features, width))
+        self.bias = nn.Parameter(torch.empty(width))
+        for parameter in (self.weight, self.bias):
+            nn.init.uniform_(parameter, -(features**-0.5), features**-0.5)
+
+    def forward(self, features: Features) -> Tensor:
+        """Shape (n, p) to (n, d)."""
+        return project(features, self.weight) + self.bias
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgt_client.model.features import dropout, project, rows_of
-from fedgt_client.model.gnn import GraphModel, GraphTensors, drawn
+from fedgt_client.model.dropout import Dropout
+from fedgt_client.model.features import dropout, rows_of
+from fedgt_client.model.gnn import FeatureEncoder, GraphModel, GraphTensors, drawn
 
 # Highest power of the normalised adjacency in the proximity encoding.
 _POWERS = 2
@@ -32,7 +33,7 @@ class Gophormer(GraphModel):
         dropout: float,
     ) -> None:
         super().__init__()
-        self.encoder = nn.Linear(features, width)
+        self.encoder = FeatureEncoder(features, width)
         self.layers = nn.ModuleList(EgoLayer(width, heads, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
@@ -45,7 +46,7 @@ class Gophormer(GraphModel):
         # Each distinct node is encoded once.
         distinct, place = members.unique(return_inverse=True)
         inputs = dropout(rows_of(graph.features, distinct), self._dropout, training=self.training)
-        encoded = project(inputs, self.encoder.weight.t()) + self.encoder.bias
+        encoded = self.encoder(inputs)
         if self.training:
             return self._scores(graph, encoded, distinct, place, mask)
         # Sequences of like length together have little padding.
@@ -83,9 +84,9 @@ class EgoLayer(nn.Module):
         self.output = nn.Linear(width, width)
         self.proximity = nn.Parameter(torch.zeros(heads, _POWERS + 1))
         self.feed = nn.Sequential(
-            nn.Linear(width, 2 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * width, width)
+            nn.Linear(width, 2 * width), nn.GELU(), Dropout(dropout), nn.Linear(2 * width, width)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self._heads = heads
 
     def forward(

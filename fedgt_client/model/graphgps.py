@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GPSConv
 
-from fedgt_client.model.features import dropout, project, times
-from fedgt_client.model.gnn import GraphModel, GraphTensors
+from fedgt_client.model.features import dropout, times
+from fedgt_client.model.gnn import FeatureEncoder, GraphModel, GraphTensors
 
 
 class GraphGPS(GraphModel):
@@ -28,7 +28,7 @@ class GraphGPS(GraphModel):
         dropout: float,
     ) -> None:
         super().__init__()
-        self.encoder = nn.Linear(features + dimensions, width)
+        self.encoder = FeatureEncoder(features + dimensions, width)
         self.layers = nn.ModuleList(
             GPSConv(
                 width,
@@ -50,11 +50,11 @@ class GraphGPS(GraphModel):
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
         inputs, edge_index = graph.features, graph.edge_index()
         if self.training:
-            signs = torch.ones(self.encoder.in_features, device=edge_index.device)
+            signs = torch.ones(len(self.encoder.weight), device=edge_index.device)
             flips = torch.randint(2, (self._dimensions,), device=edge_index.device) * 2.0 - 1.0
-            signs[self.encoder.in_features - self._dimensions :] = flips
+            signs[len(signs) - self._dimensions :] = flips
             inputs = dropout(times(inputs, signs), self._dropout, training=True)
-        hidden = project(inputs, self.encoder.weight.t()) + self.encoder.bias
+        hidden = self.encoder(inputs)
         for layer in self.layers:
             hidden = layer(hidden, edge_index)
         scores: Tensor = self.head(hidden.index_select(0, nodes))

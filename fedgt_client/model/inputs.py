@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import (
     Features,
     dropout,
@@ -66,8 +66,8 @@ class InputEncoder(nn.Module):
     def forward(self, inputs: NodeInputs) -> Tensor:
         """Shape (n, d)."""
         features = dropout(inputs.features, self._dropout, training=self.training)
-        encoding = functional.dropout(inputs.encoding, self._dropout, self.training)
+        encoding = dropped(inputs.encoding, self._dropout, training=self.training)
         encoded = project(features, self.feature_weight) + encoding @ self.encoding_weight
         if not (self.training and self._node_dropout):
             return encoded
-        return encoded * functional.dropout(encoded.new_ones(len(encoded), 1), self._node_dropout)
+        return encoded * dropped(encoded.new_ones(len(encoded), 1), self._node_dropout)

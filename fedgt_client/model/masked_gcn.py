@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
+from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import Features, project
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 
@@ -61,7 +62,7 @@ class MaskedGCN(GraphModel):
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
         hidden = self.representations(graph.features, graph.num_nodes, graph.edge_index())
         hidden = hidden.index_select(0, nodes)
-        hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
+        hidden = dropped(functional.relu(hidden), self._dropout, training=self.training)
         return torch.as_tensor(self.head(hidden) + self.head.bias)
 
     def representations(self, features: Features, count: int, edge_index: Tensor) -> Tensor:
@@ -75,7 +76,7 @@ class MaskedGCN(GraphModel):
 
         hidden = spread(first(features), first)
         for layer in others:
-            hidden = functional.dropout(functional.relu(hidden), self._dropout, self.training)
+            hidden = dropped(functional.relu(hidden), self._dropout, training=self.training)
             hidden = spread(layer(hidden), layer)
         return hidden
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from fedgt_client.model.attention import HybridAttention
 from fedgt_client.model.blocks import Block
+from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
 
 
@@ -31,7 +32,7 @@ class TransformerLayer(nn.Module):
         self.feed_forward = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: Block) -> Tensor:
         """H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
@@ -83,7 +84,7 @@ class GraphTransformer(nn.Module):
         super().__init__()
         self.width = width
         self._global_attention = global_attention
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.encoder = InputEncoder(features, positional_dimensions, width, dropout, node_dropout)
         self.layers = nn.ModuleList(
             TransformerLayer(width, heads, dropout, ppr_bias=ppr_bias) for _ in range(layers)

@@ -40,4 +40,4 @@ def test_no_state_but_parameters_changes() -> None:
     gps.train()(PLAIN, PLAIN.all_nodes())
     for name, value in gps.named_buffers():
         assert torch.equal(value, before[name])
-    assert institution("graphgps").initial_arrays()["encoder.weight"].shape == (16, 6 + 2)
+    assert institution("graphgps").initial_arrays()["encoder.weight"].shape == (6 + 2, 16)
