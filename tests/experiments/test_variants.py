@@ -68,11 +68,12 @@ def test_all_train_as_many_epochs(name: str) -> None:
 
 def test_fedgt_and_its_ablations_and_local_share_what_was_chosen_for_a_dataset() -> None:
     for name in ("fedgt", "local", "fedgt-no-ot", "fedgt-sampler-attribute"):
-        rates = [
-            RunConfig.build(variant(name).settings_of(dataset, "overlap", 0)).lr
+        configs = [
+            RunConfig.build(variant(name).settings_of(dataset, "overlap", 0))
             for dataset in ("cora", "citeseer", "amazon-photo")
         ]
-        assert rates == [0.002, 0.001, 0.004]
+        assert [config.lr for config in configs] == [0.002, 0.002, 0.004]
+        assert [config.node_dropout for config in configs] == [0.0, 0.5, 0.0]
     paper = variant("fedgt-paper")
     found = RunConfig.build(paper.settings_of("amazon-photo", "disjoint", 0), preset=paper.preset)
     assert found.lr == 0.001
