@@ -1,8 +1,9 @@
-"""The README's tables, written from the records between their marks."""
+"""The README's tables and pictures, made from the records."""
 
 import re
 from pathlib import Path
 
+from experiments.figures import draw
 from experiments.table import markdown
 from experiments.tables import build_table
 from shared.errors import FedGTError
@@ -10,6 +11,7 @@ from shared.errors import FedGTError
 README = Path(__file__).parents[1] / "README.md"
 
 _MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_PICTURE = re.compile(r"\((experiments/pictures/([\w-]+)\.png)\)")
 _OPENING = re.compile(r"<!-- table \S* ?-->")
 
 
@@ -22,3 +24,9 @@ def rewritten(text: str, results: Path) -> str:
         return f"{found[1]}\n{markdown(build_table(found[2], results))}\n{found[4]}"
 
     return _MARKED.sub(table, text)
+
+
+def draw_pictures(text: str, results: Path, folder: Path) -> None:
+    """Draw anew what ``text`` shows as ``experiments/pictures/NAME.png``, NAME an experiment."""
+    for place, name in _PICTURE.findall(text):
+        draw(name, results, folder / place)

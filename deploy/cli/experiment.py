@@ -14,7 +14,7 @@ from deploy.cli.output import Json, console, notes, print_json, print_table
 from experiments.figures import draw
 from experiments.grids import EXPERIMENTS, experiment
 from experiments.job import Job
-from experiments.readme import README, rewritten
+from experiments.readme import README, draw_pictures, rewritten
 from experiments.records import RESULTS, finished
 from experiments.schedule import Observer, State, do_all, unfinished
 from experiments.table import Row, Table, comma_separated, markdown
@@ -228,18 +228,18 @@ def figure(
 @app.command()
 def readme(
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; exit with 1 where it differs.")
+        bool, typer.Option("--check", help="Write nothing; exit with 1 where a table differs.")
     ] = False,
     file: Annotated[Path, typer.Option(help="The file to rewrite.", show_default=False)] = README,
     results: Results = RESULTS,
 ) -> None:
-    """Rewrite the README's tables from the records."""
+    """Rewrite the README's tables from the records, and draw its pictures."""
     before = file.read_text()
     after = rewritten(before, results)
-    if after == before:
-        return
-    if check:
+    if not check:
+        with atomic_file(file) as staging:
+            staging.write_text(after)
+        draw_pictures(after, results, file.parent)
+    elif after != before:
         notes.print(f"{file.name} differs from the records: fedgt experiment readme")
         raise typer.Exit(1)
-    with atomic_file(file) as staging:
-        staging.write_text(after)

@@ -1,12 +1,13 @@
 """The README's tables are those of the committed records, and of nothing else."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from experiments.grids import EXPERIMENTS
 from experiments.job import Job
-from experiments.readme import README, rewritten
+from experiments.readme import README, draw_pictures, rewritten
 from experiments.records import RESULTS, read_record
 from shared.errors import FedGTError
 from tests.experiments.jobs import write_made
@@ -35,6 +36,21 @@ def test_only_what_is_between_marks_changes(tmp_path: Path) -> None:
     assert rewritten(once, tmp_path) == once
     write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.9)
     assert rewritten(once, tmp_path) != once
+
+
+def test_pictures_are_drawn_where_the_text_shows_them(tmp_path: Path) -> None:
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    text = "![Louvain](experiments/pictures/louvain.png) and ![other](elsewhere/heatmap.png)"
+    draw_pictures(text, tmp_path, tmp_path / "project")
+    drawn = [path for path in (tmp_path / "project").rglob("*") if path.is_file()]
+    assert drawn == [tmp_path / "project/experiments/pictures/louvain.png"]
+    assert drawn[0].read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_picture_of_the_readme_is_there() -> None:
+    shown = re.findall(r"!\[.*?\]\((.+?)\)", README.read_text())
+    assert shown
+    assert all((README.parent / place).is_file() for place in shown)
 
 
 def test_the_readme_agrees_with_the_committed_records() -> None:
