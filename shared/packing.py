@@ -1,4 +1,4 @@
-"""Named arrays as one array of bytes, in the safetensors layout."""
+"""Named arrays as a string of bytes, in the safetensors layout."""
 
 import json
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from shared.files import Array
 _ORDER = "order"  # of the names; the layout itself has another
 
 
-def pack(arrays: Mapping[str, Array]) -> Array:
-    """Bytes with names, types, shapes and values of ``arrays``, shape (size,)."""
+def pack(arrays: Mapping[str, Array]) -> bytes:
+    """Names, types, shapes and values of ``arrays``."""
     # Not np.ascontiguousarray, which makes a vector of a scalar.
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    return np.frombuffer(save(whole, {_ORDER: json.dumps(list(whole))}), np.uint8)
+    return save(whole, {_ORDER: json.dumps(list(whole))})
 
 
-def unpack(packed: Array) -> dict[str, Array]:
+def unpack(data: bytes) -> dict[str, Array]:
     """The reverse of ``pack``, for bytes that anybody may have sent.
 
     Raises
@@ -28,12 +28,6 @@ def unpack(packed: Array) -> dict[str, Array]:
     FedGTError
         Where they are torn, of another layout, or hold something else than numbers.
     """
-    if packed.dtype != np.uint8 or packed.ndim != 1:
-        raise FedGTError(
-            f"a message's arrays cannot be read: {packed.dtype} of shape {list(packed.shape)}, "
-            "expected a row of bytes"
-        )
-    data = packed.tobytes()
     try:
         arrays = load(data)  # checks that sizes, shapes and types fit the bytes
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])

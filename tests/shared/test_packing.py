@@ -21,14 +21,10 @@ ARRAYS: dict[str, Array] = {
 }
 
 
-def raw(data: bytes) -> Array:
-    return np.frombuffer(data, np.uint8)
-
-
-def laid_out(header: object, payload: bytes) -> Array:
+def laid_out(header: object, payload: bytes) -> bytes:
     """Bytes with a header of one's own."""
     text = json.dumps(header).encode()
-    return raw(len(text).to_bytes(8, "little") + text + payload)
+    return len(text).to_bytes(8, "little") + text + payload
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100])
@@ -39,7 +35,7 @@ def test_cut_off(size: int) -> None:
 
 def test_one_byte_is_missing_or_too_many() -> None:
     whole = pack(ARRAYS)
-    for torn in (whole[:-1], np.append(whole, np.uint8(0))):
+    for torn in (whole[:-1], whole + b"\0"):
         with pytest.raises(FedGTError, match="cannot be read"):
             unpack(torn)
 
@@ -47,15 +43,7 @@ def test_one_byte_is_missing_or_too_many() -> None:
 @given(st.binary(max_size=200))
 def test_foreign_bytes(data: bytes) -> None:
     with pytest.raises(FedGTError, match="cannot be read"):
-        unpack(raw(data))
-
-
-@pytest.mark.parametrize(
-    "array", [np.zeros(20, np.float32), np.zeros((2, 10), np.uint8), np.array(3, np.uint8)]
-)
-def test_no_row_of_bytes(array: Array) -> None:
-    with pytest.raises(FedGTError, match="expected a row of bytes"):
-        unpack(array)
+        unpack(data)
 
 
 def test_a_shape_that_its_bytes_do_not_fill() -> None:
@@ -70,9 +58,9 @@ def test_without_or_with_another_order() -> None:
     arrays = {"a": np.ones(2, np.float32)}
     for metadata in (None, {"order": "["}, {"order": '["b"]'}, {"order": "3"}, {"order": "[]"}):
         with pytest.raises(FedGTError, match="cannot be read"):
-            unpack(raw(save(arrays, metadata)))
+            unpack(save(arrays, metadata))
     with pytest.raises(FedGTError, match="cannot be read"):
-        unpack(raw(save(arrays, {"order": '["a", "a"]'})))
+        unpack(save(arrays, {"order": '["a", "a"]'}))
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.complex64])
