@@ -89,11 +89,11 @@ def learning_rate(config: RunConfig, round_number: int) -> float:
     return config.lr * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
-def accuracy(scores: Tensor, labels: Tensor, nodes: Tensor) -> float:
-    """Share of ``nodes`` whose class is right; NaN where there are none."""
-    if not len(nodes):
+def accuracy(scores: Tensor, labels: Tensor) -> float:
+    """Share of nodes whose class is right, shapes (k, classes) and (k,); NaN without nodes."""
+    if not len(labels):
         return math.nan
-    return float((scores[nodes].argmax(dim=1) == labels[nodes]).float().mean())
+    return float((scores.argmax(dim=1) == labels).float().mean())
 
 
 def label_warnings(train_labels: Tensor) -> list[str]:

@@ -115,10 +115,15 @@ class Backbone(ClientMethod):
     def _evaluate(self) -> dict[str, float]:
         """Measured after local training, as in the paper; a measure without nodes is NaN."""
         self._model.eval()
-        scores = self._model(self._data, self._data.all_nodes())
+        val, test = self._data.splits["val"], self._data.splits["test"]
+        # No others: some models compute each node by itself.
+        nodes = torch.cat([val, test])
+        if not len(nodes):
+            return {"val_accuracy": math.nan, "test_accuracy": math.nan}
+        scores, labels = self._model(self._data, nodes), self._data.labels[nodes]
         return {
-            f"{name}_accuracy": accuracy(scores, self._data.labels, self._data.splits[name])
-            for name in ("val", "test")
+            "val_accuracy": accuracy(scores[: len(val)], labels[: len(val)]),
+            "test_accuracy": accuracy(scores[len(val) :], labels[len(val) :]),
         }
 
     def _exchanged(self) -> Arrays:

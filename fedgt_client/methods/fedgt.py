@@ -123,11 +123,12 @@ class FedGT(ClientMethod):
     def _evaluate(self, reports: list[EpochReport]) -> dict[str, float]:
         """Measured after local training, as in the paper; a measure without nodes is NaN."""
         scores = predict(self._model, self._data, self._global_nodes, self._steps)
-        labels, splits = self._data.labels, self._data.splits
+        labels = self._data.labels
+        val, test = self._data.splits["val"], self._data.splits["test"]
         return {
             "train_loss": reports[-1].loss,
-            "val_accuracy": accuracy(scores, labels, splits["val"]),
-            "test_accuracy": accuracy(scores, labels, splits["test"]),
+            "val_accuracy": accuracy(scores[val], labels[val]),
+            "test_accuracy": accuracy(scores[test], labels[test]),
             "skipped_steps": sum(report.skipped for report in reports),
         }
 

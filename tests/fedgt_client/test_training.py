@@ -30,6 +30,11 @@ def data(graph: Graph, folder: Path) -> LocalData:
     return LocalData.of(graph, prepare(graph, settings(), folder), 4, CPU)
 
 
+def accuracy_on(scores: torch.Tensor, local: LocalData, split: str) -> float:
+    nodes = local.splits[split]
+    return accuracy(scores[nodes], local.labels[nodes])
+
+
 def model(dropout: float = 0.0) -> GraphTransformer:
     torch.manual_seed(0)
     return GraphTransformer(
@@ -61,8 +66,8 @@ def test_learns_what_can_be_separated(batch: int, sparse: bool, tmp_path: Path) 
     assert losses[0] > 0.5
     assert losses[-1] < 0.1
     scores = predict(module, local, nodes, WHOLE)
-    assert accuracy(scores, local.labels, local.splits["val"]) == 1.0
-    assert accuracy(scores, local.labels, local.splits["test"]) == 1.0
+    assert accuracy_on(scores, local, "val") == 1.0
+    assert accuracy_on(scores, local, "test") == 1.0
 
 
 def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
@@ -146,11 +151,11 @@ def test_accuracy_by_hand(tmp_path: Path) -> None:
     local = data(graph, tmp_path)
     scores = torch.zeros(8, 2)
     scores[:, 0] = 1.0
-    assert accuracy(scores, local.labels, local.splits["val"]) == 0.5
+    assert accuracy_on(scores, local, "val") == 0.5
     scores[3] = torch.tensor([0.0, 1.0])
-    assert accuracy(scores, local.labels, local.splits["val"]) == 1.0
+    assert accuracy_on(scores, local, "val") == 1.0
     empty = data(replace(graph, test=np.zeros(8, np.bool_)), tmp_path)
-    assert math.isnan(accuracy(scores, empty.labels, empty.splits["test"]))
+    assert math.isnan(accuracy_on(scores, empty, "test"))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ UNSET = np.zeros(40, np.bool_)
 ODD: dict[str, tuple[Graph, str | None]] = {
     "no links": (without_links(two_groups()), None),
     "no training nodes": (replace(two_groups(), train=UNSET), "no labelled training nodes"),
+    "nothing to measure": (replace(two_groups(), val=UNSET, test=UNSET), None),
     "one class": (
         replace(two_groups(), train=two_groups().train & (two_groups().labels == 0)),
         "training nodes of one class only",
