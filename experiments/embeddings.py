@@ -36,7 +36,9 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
         labels.append(found[2])
     points = np.concatenate([*nodes, *stars])
     perplexity = min(30.0, (len(points) - 1) / 3)
-    places = TSNE(perplexity=perplexity, init="pca", random_state=job.seed).fit_transform(points)
+    # By direction, as the coordinator compares global nodes: a mean of points is shorter than they.
+    projection = TSNE(perplexity=perplexity, metric="cosine", init="pca", random_state=job.seed)
+    places = projection.fit_transform(points)
     if not math.isfinite(float(places.sum())):
         raise FedGTError("t-SNE gave points that are not finite")
     sizes = [len(part) for part in (*nodes, *stars)]
