@@ -38,8 +38,8 @@ class Variant:
 
 
 # Of FedGT's model: the best of a few by validation accuracy, with seeds that no experiment has.
-# Photo's are of 10 disjoint clients, CiteSeer's of 10 and 20 and of clients of unequal size: with
-# 10 alone a smaller learning rate looked better, which many or small clients learn too little by.
+# With 10 disjoint clients; that CiteSeer has the default learning rate also with 20 and with
+# clients of unequal size: with 10 alone a smaller one looked better, and these learned too little.
 # Cora and PubMed have the defaults, Computers has Photo's.
 _CHOSEN: Mapping[str, Mapping[str, Scalar]] = {
     "citeseer": {"node-dropout": 0.5},
