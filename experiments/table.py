@@ -74,10 +74,8 @@ class Table:
             [
                 row.label,
                 *(
-                    _text(entry, column, mark if _shown(entry, column) == top else ("", ""))
-                    for entry, column, top, mark in zip(
-                        row.entries, self.columns, best, [bold] * len(best), strict=True
-                    )
+                    _text(entry, column, bold if _shown(entry, column) == top else ("", ""))
+                    for entry, column, top in zip(row.entries, self.columns, best, strict=True)
                 ),
                 row.seeds,
             ]
