@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.methods import fedpub
 from fedgt_client.methods.fedpub import random_graph
 from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.masked_gcn import MaskedGCN
@@ -73,14 +74,37 @@ def test_a_convolution_by_hand() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_the_proximal_term_keeps_near() -> None:
-    """From the second round on, the same step with a pull back is another one."""
-    near, far = institution("fedpub", dropout=0.0), institution("fedpub", dropout=0.0)
-    sent = near.initial_arrays()
-    for method in (near, far):
-        method.fit(sent, 1)
-    elsewhere = {name: array + np.float32(0.1) for name, array in sent.items()}
-    assert near.fit(sent, 2).metrics["train_loss"] != far.fit(elsewhere, 2).metrics["train_loss"]
+def test_the_proximal_term_keeps_near_from_the_second_round_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def changes(strength: float) -> tuple[float, float]:
+        """How far two rounds from the same model go."""
+        monkeypatch.setattr(fedpub, "_PROXIMITY", strength)
+        method = institution("fedpub", dropout=0.0, local_epochs=10)
+        sent = method.initial_arrays()
+        uploads = [method.fit(sent, number).upload for number in (1, 2)]
+        first, second = (
+            sum(float(np.square(upload[name]).sum()) for name in sent) for upload in uploads
+        )
+        return first, second
+
+    free, authors, strong = (changes(strength) for strength in (0.0, fedpub._PROXIMITY, 1.0))
+    assert free[0] == authors[0] == strong[0]
+    assert free[1] > authors[1] > 2 * strong[1]
+
+
+def test_the_functional_embedding_is_the_mean_of_the_random_graph() -> None:
+    """Equation 4, by the weights and masks as they are after training."""
+    method = institution("fedpub", hidden=16)
+    found = method.fit(method.initial_arrays(), 1).upload[FUNCTIONAL_EMBEDDING]
+    model = MaskedGCN(6, 2, width=16, layers=2, dropout=0.5, threshold=1e-3).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(method.durable()[f"model.{name}"]))
+        features, links = map(torch.from_numpy, random_graph(6, RunConfig.build({}).seed))
+        expected = model.representations(features, len(features), links).mean(0)
+    assert np.abs(found).max() > 0.01
+    np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-6)
 
 
 def test_the_random_graph_is_the_same_for_everyone() -> None:

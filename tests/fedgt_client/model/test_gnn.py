@@ -60,6 +60,18 @@ def test_scores_do_not_depend_on_the_batch() -> None:
         torch.testing.assert_close(model(tensors, nodes), whole[nodes])
 
 
+def test_sage_draws_neighbours_in_training_alone() -> None:
+    tensors = GraphTensors.of(two_groups(), CPU)
+    nodes, most = tensors.all_nodes(), int(tensors.indptr.diff().max())
+    few, all_of_them = (
+        GraphSAGE(6, 2, width=8, layers=2, samples=samples, dropout=0.0) for samples in (1, most)
+    )
+    assert not torch.equal(few.train()(tensors, nodes), few(tensors, nodes))
+    assert torch.equal(few.eval()(tensors, nodes), few(tensors, nodes))
+    expected = all_of_them.eval()(tensors, nodes)
+    torch.testing.assert_close(all_of_them.train()(tensors, nodes), expected)
+
+
 def test_sage_by_hand() -> None:
     """W_neigh mean(h_u) + b + W_self h_v, for one layer."""
     graph = two_groups()
