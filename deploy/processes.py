@@ -19,6 +19,7 @@ import psutil
 _MARK = "FEDGT_PROCESSES"
 _ROUNDS = 10  # of looking for processes that were just being started
 _PATIENCE = 3.0  # seconds for the killed to be gone
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessMark:
@@ -100,16 +101,18 @@ def marked_processes() -> Iterator[ProcessMark]:
     cleaning up.
     """
     mark = ProcessMark()
-    with _signals({signal.SIGTERM: _leave, signal.SIGHUP: _leave}):
+    with _signals(dict.fromkeys(_ENDING, _leave)):
         try:
             yield mark
         finally:
-            # A second Ctrl-C must not interrupt the cleaning up.
-            with _signals({signal.SIGINT: signal.SIG_IGN}):
+            # A second Ctrl-C, or whatever else, must not interrupt the cleaning up.
+            with _signals(dict.fromkeys((signal.SIGINT, *_ENDING), signal.SIG_IGN)):
                 mark.end()
 
 
 def _leave(number: int, _: FrameType | None) -> None:
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)  # once is enough
     raise SystemExit(128 + number)
 
 

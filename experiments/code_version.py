@@ -15,7 +15,9 @@ _LIBRARIES = ("flwr", "torch", "torch-geometric", "numpy", "scipy", "pymetis")
 
 def code_version() -> dict[str, str | None]:
     """Version and commit; ``+changes`` where files differ from it, None without a checkout."""
-    commit = _git("rev-parse", "HEAD")
+    # Installed somewhere inside a checkout, this code is not that checkout's.
+    ours = _git("rev-parse", "--show-toplevel") == str(_ROOT.resolve())
+    commit = _git("rev-parse", "HEAD") if ours else None
     if commit is not None and _git("status", "--porcelain", "--", *_SOURCES):
         commit += "+changes"
     return {"version": VERSION, "commit": commit}

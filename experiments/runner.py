@@ -1,7 +1,8 @@
-"""One job in a process of its own: ``python -m experiments.runner JOB RESULTS SCRATCH``.
+"""One job in a process of its own: ``python -m experiments.runner JOB RESULTS SCRATCH PID``.
 
-The scheduler starts it. Its scratch folder holds the run's journal, states and checkpoints, which
-nobody needs once the record is written, and ``progress``, which the scheduler reads.
+The scheduler, process PID, starts it. Its scratch folder holds the run's journal, states and
+checkpoints, which nobody needs once the record is written, and ``progress``, which the scheduler
+reads.
 """
 
 import json
@@ -83,11 +84,12 @@ def main() -> None:
     """Do the job that the arguments name; a fault is the last line of standard error."""
     job, results, scratch = decode(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    scheduler = os.getppid()
+
+    def is_alone() -> bool:
+        return os.getppid() != int(sys.argv[4])
 
     def on_round(number: int) -> None:
-        if os.getppid() != scheduler:
-            shutil.rmtree(scratch, ignore_errors=True)  # nobody else will
+        if is_alone():
             sys.exit("the scheduler is gone")
         (scratch / PROGRESS).write_text(str(number))
 
@@ -95,6 +97,9 @@ def main() -> None:
         execute(job, results, scratch, on_round)
     except FedGTError as error:
         sys.exit(str(error))
+    finally:
+        if is_alone():
+            shutil.rmtree(scratch, ignore_errors=True)  # nobody else will
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class State:
     cost: float  # of all jobs
     done: list[Job] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)  # reason by name
-    elsewhere: list[Job] = field(default_factory=list)  # another scheduler has them
+    elsewhere: set[Job] = field(default_factory=set)  # another scheduler had them
     started: float = field(default_factory=time.monotonic)
     done_cost: float = 0.0  # of what ended, however
     under_way: float = 0.0  # cost already paid for what has not
@@ -80,13 +80,17 @@ def unfinished(jobs: Iterable[Job], results: Path) -> list[Job]:
 
 
 def do_all(jobs: list[Job], results: Path, *, parallel: int, observe: Observer) -> State:
-    """Do ``jobs``; one that fails is told of, and the others go on."""
+    """Do ``jobs``; one that fails is told of, and the others go on.
+
+    What another scheduler is doing is waited for, and done here where it comes to nothing there.
+    """
     state = State(len(jobs), sum(job.cost for job in jobs))
     waiting, running = deque(jobs), list[Running]()
     with _processes(running) as mark:
         while waiting or running:
-            while waiting and len(running) < parallel:
-                _start_next(waiting, running, results, state, mark)
+            for _ in range(len(waiting)):
+                if len(running) < parallel:
+                    observe(state, _start_next(waiting, running, results, state, mark))
             time.sleep(_PAUSE)
             for item in [item for item in running if item.process.poll() is not None]:
                 running.remove(item)
@@ -110,18 +114,20 @@ def _processes(running: list[Running]) -> Iterator[ProcessMark]:
 
 def _start_next(
     waiting: deque[Job], running: list[Running], results: Path, state: State, mark: ProcessMark
-) -> None:
+) -> str:
+    """Start the first of those that wait, or put it back; a line where there is news."""
     job = waiting.popleft()
     claim = Claim.take(results, job)
     if claim is None:
-        state.elsewhere.append(job)
-        state.done_cost += job.cost
-        return
+        waiting.append(job)
+        news = job not in state.elsewhere
+        state.elsewhere.add(job)
+        return f"{job.name} is under way elsewhere: waiting for it" if news else ""
     if finished(results, job):  # by another scheduler, since we looked
         claim.release()
         state.done.append(job)
         state.done_cost += job.cost
-        return
+        return f"{job.name}: finished elsewhere"
     scratch = Path(tempfile.mkdtemp(prefix="fedgt-experiment-", dir=_scratch_root()))
     try:
         process = _spawn(job, results, scratch, claim, mark)
@@ -130,6 +136,7 @@ def _start_next(
         claim.release()
         raise
     running.append(Running(job, claim, scratch, process))
+    return ""
 
 
 def _spawn(
@@ -143,9 +150,11 @@ def _spawn(
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         **mark.environment(),
     }
+    arguments = [encode(job), str(results), str(scratch), str(os.getpid())]
     with (scratch / "errors").open("wb") as errors:
         return subprocess.Popen(
-            [sys.executable, "-m", "experiments.runner", encode(job), str(results), str(scratch)],
+            # -P: not what happens to have the same name in the folder this was called from.
+            [sys.executable, "-P", "-m", "experiments.runner", *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

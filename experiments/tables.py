@@ -159,6 +159,9 @@ def _state(item: Experiment, records: Records) -> list[str]:
         notes.append(
             f"{len(records)} of {len(item.jobs)} runs are finished; what is not is left empty."
         )
+    commits = {record.get("code", {}).get("commit") for record in records.values()}
+    if len(commits) > 1:
+        notes.append(f"Made with {len(commits)} versions of the code; each record names its own.")
     changed = [keys for job in records if (keys := changed_settings(job, records[job]))]
     if changed:
         names = ", ".join(sorted(set().union(*changed)))

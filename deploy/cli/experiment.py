@@ -27,6 +27,13 @@ app = typer.Typer(help="The paper's tables and figures, run and shown.", no_args
 Results = Annotated[Path, typer.Option(help="Folder of the records.", show_default=False)]
 
 
+def _there(results: Path) -> Path:
+    """A folder that was named must be there; the project's own may still be empty."""
+    if results != RESULTS and not results.is_dir():
+        raise FedGTError(f"results folder {results} does not exist")
+    return results
+
+
 @app.command("list")
 def list_experiments(results: Results = RESULTS, json: Json = False) -> None:
     """List every experiment, and how many of its runs are finished."""
@@ -34,7 +41,7 @@ def list_experiments(results: Results = RESULTS, json: Json = False) -> None:
         {
             "name": item.name,
             "title": item.title,
-            "finished": sum(finished(results, job) is not None for job in item.jobs),
+            "finished": sum(finished(_there(results), job) is not None for job in item.jobs),
             "jobs": len(item.jobs),
         }
         for item in EXPERIMENTS.values()
@@ -86,8 +93,6 @@ def run(
     notes.print(f"{len(waiting)} of {len(set(asked))} runs to do", highlight=False)
     with _progress(len(waiting)) as observe:
         state = do_all(waiting, results.absolute(), parallel=jobs, observe=observe)
-    if state.elsewhere:
-        notes.print(f"{len(state.elsewhere)} runs are under way elsewhere", highlight=False)
     if state.failed:
         notes.print(f"{len(state.failed)} of {state.total} runs failed", highlight=False)
         raise typer.Exit(1)
@@ -96,10 +101,12 @@ def run(
 def select(jobs: list[Job], only: str) -> list[Job]:
     """The jobs that ``only`` lets through: for every key one of its values."""
     wanted: dict[str, set[str]] = {}
-    for part in filter(None, only.split(",")):
+    for part in filter(None, (part.strip() for part in only.split(","))):
         key, found, values = part.partition("=")
         if not found or key not in _KEYS:
             raise FedGTError(f"--only {part}: expected KEY=VALUE with a key of {', '.join(_KEYS)}")
+        if key in wanted:
+            raise FedGTError(f"--only {part}: {key} stands there twice; write {key}=A+B")
         wanted[key] = set(values.split("+"))
         known = {_KEYS[key](job) for job in jobs}
         if missing := sorted(wanted[key] - known):
@@ -107,7 +114,12 @@ def select(jobs: list[Job], only: str) -> list[Job]:
                 f"--only {part}: no run has {key} {missing[0]}; there are: "
                 f"{', '.join(sorted(known))}"
             )
-    return [job for job in jobs if all(_KEYS[key](job) in values for key, values in wanted.items())]
+    chosen = [
+        job for job in jobs if all(_KEYS[key](job) in values for key, values in wanted.items())
+    ]
+    if not chosen:
+        raise FedGTError(f"--only {only}: no run has all of that")
+    return chosen
 
 
 _KEYS: dict[str, Callable[[Job], str]] = {
@@ -150,7 +162,7 @@ def _line(state: State, line: str) -> None:
 
 
 def _ended(state: State) -> int:
-    return len(state.done) + len(state.failed) + len(state.elsewhere)
+    return len(state.done) + len(state.failed)
 
 
 def _left(state: State) -> str:
@@ -181,7 +193,7 @@ def table(
     results: Results = RESULTS,
 ) -> None:
     """Print an experiment's table: ours over the seeds, in brackets the paper's."""
-    built = build_table(name, results)
+    built = build_table(name, _there(results))
     if form is Form.markdown:
         print(markdown(built), end="")
     elif form is Form.csv:
@@ -219,7 +231,7 @@ def figure(
 ) -> None:
     """Draw an experiment's figure from what has been run."""
     place = out or Path(f"{name}.png")
-    missing = draw(name, results, place)
+    missing = draw(name, _there(results), place)
     if missing:
         notes.print(missing, highlight=False, markup=False, soft_wrap=True)
     print(f"figure: {place}")
@@ -234,12 +246,15 @@ def readme(
     results: Results = RESULTS,
 ) -> None:
     """Rewrite the README's tables from the records, and draw its pictures."""
-    before = file.read_text()
-    after = rewritten(before, results)
+    try:
+        before = file.read_text()
+    except UnicodeDecodeError:
+        raise FedGTError(f"{file} is no text in UTF-8") from None
+    after = rewritten(before, _there(results))
     if not check:
+        draw_pictures(after, results, file.parent)
         with atomic_file(file) as staging:
             staging.write_text(after)
-        draw_pictures(after, results, file.parent)
     elif after != before:
         notes.print(f"{file.name} differs from the records: fedgt experiment readme")
         raise typer.Exit(1)

@@ -14,6 +14,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 notes = Console(stderr=True)
 console = Console()
 
+_LABELS = 40  # characters of a row's label that are never cut
+
 
 def print_json(document: Any) -> None:
     """Print ``document`` as the command's only output."""
@@ -23,8 +25,12 @@ def print_json(document: Any) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under headings, the first column to the left, the others to the right."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    labels = min(max((len(row[0]) for row in rows), default=0), _LABELS)
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right")
+        if index == 0:
+            table.add_column(column, min_width=labels)
+        else:
+            table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*row)
     console.print(table)

@@ -21,7 +21,7 @@ def draw(name: str, results: Path, out: Path) -> str:
         Where nothing of it has been run, or the file cannot be drawn.
     """
     item = experiment(name)
-    if out.suffix not in (".png", ".svg", ".pdf"):
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise FedGTError(f"{out} is no figure: end its name in .png, .svg or .pdf")
     painter = _painters().get(name)
     if painter is None:

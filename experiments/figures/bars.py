@@ -10,6 +10,7 @@ from experiments.job import Job
 from experiments.measured_tables import cost_table
 from experiments.table import Table
 from experiments.tables import accuracy_table
+from shared.errors import FedGTError
 
 Records = Mapping[Job, dict[str, Any]]
 
@@ -25,6 +26,8 @@ def accuracy_points(item: Experiment, records: Records) -> Figure:
         if not column.heading.startswith("average")
         and any(row.entries[index].seeds for row in table.rows)
     ]
+    if not drawn:
+        raise FedGTError(f"no run of {item.name} has a test accuracy")
     width = min(len(drawn), 3)
     height = -(-len(drawn) // width)
     figure = Figure(figsize=(4.2 * width, (0.9 + 0.3 * len(table.rows)) * height))
@@ -50,8 +53,11 @@ def _accuracy_panel(panel: Any, table: Table, index: int) -> None:
     for place, paper in enumerate(printed):
         if paper is not None:
             panel.plot([paper.mean] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.5)
-    known = [*means, *(paper.mean for paper in printed if paper is not None)]
-    panel.set_xlim(min(known) - 3, max(known) + 3)
+    known = [paper.mean for paper in printed if paper is not None]
+    known += [
+        mean + sign * error for mean, error in zip(means, errors, strict=True) for sign in (-1, 1)
+    ]
+    panel.set_xlim(min(known) - 1, max(known) + 1)
     panel.grid(axis="y", linewidth=0.3)
     panel.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=7)
     panel.set_ylim(len(rows) - 0.4, -0.6)  # the first row on top
@@ -66,15 +72,16 @@ def cost_bars(item: Experiment, records: Records) -> Figure:
     for panel, index, title in zip(
         figure.subplots(1, 2), (1, 3), ("communication", "computation"), strict=True
     ):
-        places = range(len(table.rows))
-        entries = [row.entries[index] for row in table.rows]
+        rows = [row for row in table.rows if row.entries[index].mean is not None]
+        places = range(len(rows))
+        entries = [row.entries[index] for row in rows]
         ours = [entry.mean or 0.0 for entry in entries]
         paper = [entry.paper.mean if entry.paper else 0.0 for entry in entries]
         panel.barh([place - 0.2 for place in places], ours, height=0.4, label="ours")
         panel.barh(
             [place + 0.2 for place in places], paper, height=0.4, color=_PAPER, label="paper"
         )
-        panel.set_yticks(places, [row.label for row in table.rows], fontsize=8)
+        panel.set_yticks(places, [row.label for row in rows], fontsize=8)
         panel.invert_yaxis()
         panel.set_xlabel("% of FedAvg's")
         panel.set_title(title, fontsize=9)

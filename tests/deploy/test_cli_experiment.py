@@ -8,10 +8,10 @@ import pytest
 
 from deploy.cli import main
 from deploy.cli.experiment import in_parts, select
+from deploy.cli.output import console
 from experiments import grids
 from experiments.grids import Experiment, experiment
 from experiments.job import Job
-from experiments.records import write_record
 from experiments.table import Column, Entry, Row, Table
 from shared.errors import FedGTError
 from tests.experiments.jobs import statistics_of, write_made
@@ -47,6 +47,14 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         ),
         (("run", "cost", "--only", "method=x"), "--only method=x: expected KEY=VALUE"),
         (("run", "cost", "--only", "seed=7"), "no run has seed 7; there are: 0, 1, 2"),
+        (
+            ("run", "cost", "--only", "seed=0, seed=1"),
+            "--only seed=1: seed stands there twice; write seed=A+B",
+        ),
+        (
+            ("run", "main-disjoint", "--only", "dataset=pubmed,clients=5"),
+            "--only dataset=pubmed,clients=5: no run has all of that",
+        ),
         (("run", "cost", "--jobs", "0"), "0"),
         (("run", "cost", "--data-dir", "/nowhere"), "data folder /nowhere does not exist"),
         (("table", "mian"), "there is no experiment 'mian'"),
@@ -55,6 +63,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (("figure", "statistics"), "statistics has no figure, only a table"),
         (("figure", "cost", "--out", "cost.gif"), "cost.gif is no figure"),
         (("readme", "--file", "/nowhere/README.md"), "/nowhere/README.md: No such file"),
+        (("readme", "--file", sys.executable), "is no text in UTF-8"),
+        (("readme", "--results", "/nowhere"), "results folder /nowhere does not exist"),
+        (("list", "--results", "/nowhere"), "results folder /nowhere does not exist"),
+        (("table", "cost", "--results", "/nowhere"), "results folder /nowhere does not exist"),
+        (("figure", "cost", "--results", "/nowhere"), "results folder /nowhere does not exist"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -71,7 +84,7 @@ def test_bad_input_is_one_line(
 
 def test_select_by_several_values() -> None:
     jobs = list(experiment("main-disjoint").jobs)
-    found = select(jobs, "dataset=cora,variant=fedgt+local,seed=0")
+    found = select(jobs, "dataset=cora, variant=fedgt+local,seed=0")
     assert {job.name for job in found} == {
         f"cora/disjoint-{count}/{name}-0" for count in (5, 10, 20) for name in ("fedgt", "local")
     }
@@ -83,7 +96,7 @@ def test_select_by_several_values() -> None:
 def test_what_is_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_record(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 1), {})
+    write_made(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 1), 0.8)
     arguments = ("run", "cost", "--only", "variant=gcn", "--list", "--results", str(tmp_path))
     assert fedgt(capsys, monkeypatch, *arguments) == (
         0,
@@ -95,7 +108,7 @@ def test_what_is_to_do(
 def test_list_counts_what_is_finished(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_record(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 1), {})
+    write_made(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 1), 0.8)
     code, out, _ = fedgt(capsys, monkeypatch, "list", "--results", str(tmp_path), "--json")
     counts = {item["name"]: item for item in json.loads(out)["experiments"]}
     assert code == 0
@@ -154,6 +167,27 @@ def test_a_wide_table_is_shown_in_parts() -> None:
     assert [len(part.columns) for part in narrow] == [2, 2, 1]
     assert [entry for part in narrow for entry in part.rows[0].entries] == list(entries)
     assert [len(part.columns) for part in in_parts(whole, 10)] == [1] * 5
+
+
+def test_a_label_is_not_cut_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(console, "_width", 60)
+    _, out, _ = fedgt(capsys, monkeypatch, "table", "statistics", "--results", str(tmp_path))
+    assert "amazon-computers/disjoint-10 " in out
+    assert "amazon-computers/disjoint-20 " in out
+
+
+def test_a_readme_whose_picture_cannot_be_drawn_stays_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "README.md"
+    text = "<!-- table louvain -->\n<!-- end -->\n![](experiments/pictures/heatmap.png)\n"
+    file.write_text(text)
+    arguments = ("readme", "--file", str(file), "--results", str(tmp_path))
+    code, _, errors = fedgt(capsys, monkeypatch, *arguments)
+    assert (code, file.read_text()) == (2, text)
+    assert "nothing of heatmap has been run" in errors
 
 
 def test_a_figure_says_where_it_is_and_what_is_missing(

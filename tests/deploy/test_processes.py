@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from deploy.processes import end_family, marked_processes
+from deploy.processes import ProcessMark, end_family, marked_processes
 
 # Starts a process that outlives it, in a session of its own and with nothing in its environment.
 _PARENT = """
@@ -67,6 +67,25 @@ def test_a_request_to_end_is_heard() -> None:
         time.sleep(1)
     assert end.value.code == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_asked_again_it_still_cleans_up(
+    again: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = ProcessMark.end
+
+    def interrupted(mark: ProcessMark) -> None:
+        os.kill(os.getpid(), again)
+        time.sleep(0.1)
+        end(mark)
+
+    monkeypatch.setattr(ProcessMark, "end", interrupted)
+    with pytest.raises(SystemExit), marked_processes() as mark:  # noqa: PT012
+        marked = sleeper(mark.environment())
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    assert not is_running(marked.pid)
 
 
 @pytest.mark.slow

@@ -22,6 +22,22 @@ def test_a_torn_file_is_not_finished(text: str, tmp_path: Path) -> None:
     assert finished(tmp_path, small_run()) is None
 
 
+@pytest.mark.parametrize(
+    "edited",
+    [{"test": "0.8"}, {"test": 84.7}, {"test": float("nan")}, {"config": []}, {"rounds": None}],
+)
+def test_a_run_without_what_tables_read_is_not_finished(
+    edited: dict[str, Any], tmp_path: Path
+) -> None:
+    write_record(tmp_path, small_run(), made_run(0.8) | edited)
+    assert finished(tmp_path, small_run()) is None
+    write_record(tmp_path, small_run(), {})
+    assert finished(tmp_path, small_run()) is None
+    path = record_path(tmp_path, small_run())
+    path.write_text("[" * 100_000)
+    assert finished(tmp_path, small_run()) is None
+
+
 def test_no_file_is_not_finished(tmp_path: Path) -> None:
     assert finished(tmp_path, small_run()) is None
 

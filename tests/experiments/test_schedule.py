@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -78,13 +79,35 @@ def test_cheap_ones_first(tmp_path: Path) -> None:
     assert unfinished([dear, cheap, statistics_of()], tmp_path) == [statistics_of(), cheap, dear]
 
 
-def test_what_another_scheduler_does_is_left_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_what_another_scheduler_does_is_waited_for(succeeds: bool, tmp_path: Path) -> None:
     claim = Claim.take(tmp_path, statistics_of())
     assert claim is not None
-    state, _ = done([statistics_of(), statistics_of(1)], tmp_path)
-    assert state.elsewhere == [statistics_of()]
-    assert state.done == [statistics_of(1)]
-    claim.release()
+
+    def end() -> None:
+        if succeeds:
+            write_record(tmp_path, statistics_of(), {"seconds": 0.0})
+        claim.release()
+
+    timer = threading.Timer(1.0, end)
+    timer.start()
+    state, lines = done([statistics_of()], tmp_path)
+    assert state.done == [statistics_of()]
+    name = statistics_of().name
+    assert lines[0] == f"{name} is under way elsewhere: waiting for it"
+    assert len(lines) == 2
+    # What comes to nothing there is done here.
+    assert (lines[1] == f"{name}: finished elsewhere") == succeeds
+    assert not list((tmp_path / ".claims").iterdir())
+
+
+def test_a_run_takes_the_scheduler_s_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "experiments"
+    other.mkdir()
+    (other / "__init__.py").write_text("raise SystemExit('another experiments')")
+    monkeypatch.chdir(tmp_path)
+    state, _ = done([statistics_of()], tmp_path)
+    assert not state.failed
 
 
 @pytest.mark.slow
@@ -214,7 +237,7 @@ def test_a_killed_scheduler_s_runs_end_themselves(tmp_path: Path, surroundings: 
         process.wait()
         _, alive = psutil.wait_procs(family, timeout=PATIENCE)
         assert not alive
-        assert not [folder for folder in surroundings.iterdir() if (folder / "run").exists()]
+        assert not list(surroundings.iterdir())
         claim = Claim.take(results, small_run(rounds=100000))
         assert claim is not None
         claim.release()

@@ -136,6 +136,26 @@ def test_cost_is_a_share_of_fedavg(tmp_path: Path) -> None:
     assert cells(text, "FedGT")[3] == "100.0 (126.3)"
 
 
+def test_the_first_round_is_not_in_the_cost_and_rounds_unlike_others_are(tmp_path: Path) -> None:
+    """FedSage+'s rounds of generators cost more than the rest."""
+    for name, seconds in (("fedavg", [9.0, 1.0, 1.0]), ("fedsage", [9.0, 3.0, 1.0])):
+        job, record = Job.of("cora", "disjoint", 5, name, 0), made_run(0.8)
+        record["rounds"]["cpu_seconds"] = seconds
+        write_record(tmp_path, job, record)
+    assert cells(markdown(build_table("cost", tmp_path)), "FedSage+")[2:4] == [
+        "2.000",
+        "200.0 (162.9)",
+    ]
+
+
+def test_several_versions_of_the_code_are_said(tmp_path: Path) -> None:
+    for seed, commit in enumerate(("a", "b", "a")):
+        job = Job.of("cora", "louvain", 10, "fedgt", seed)
+        write_made(tmp_path, job, 0.8, code={"version": "1", "commit": commit})
+    text = markdown(build_table("louvain", tmp_path))
+    assert "Made with 2 versions of the code; each record names its own." in text
+
+
 def test_privacy_budget_stands_beside_accuracy(tmp_path: Path) -> None:
     spent = {"epsilon_coordinate": 4.0, "epsilon_coordinate_total": 400.0, "epsilon_total": 1e6}
     write_made(tmp_path, Job.of("cora", "disjoint", 10, "fedgt", 0), 0.8, privacy=spent)
