@@ -18,7 +18,9 @@ class Gophormer(GraphModel):
     """Each node's class from a sequence: itself, sampled neighbours, and theirs.
 
     The sequence is the paper's Node2Seq with GraphSAGE sampling (section 3.2); attention between
-    its nodes is biased by proximity (section 3.3). Its consistency regularisation is left out.
+    its nodes is biased by proximity (section 3.3). Left out: its consistency regularisation, its
+    learnable global nodes, and the mean over several draws in evaluation. Who is drawn twice stands
+    in the sequence twice.
     """
 
     def __init__(
