@@ -105,6 +105,7 @@ def _statistics(kind: str) -> list[Job]:
     ]
 
 
+_AUTHORS_MASKS: dict[str, Scalar] = {"mask-penalty": 0.001}
 _SIMILARITIES = ("fedgt-mean", "fedgt-update", "fedgt-label", "fedgt-no-ot", "fedgt")
 
 
@@ -133,6 +134,16 @@ def _experiments() -> list[tuple[str, str, list[Job]]]:
             "FedGT without its parts, 10 disjoint clients",
             _runs((*_SMALL, *_LARGER), *ten, ("fedgt-no-global", "fedgt-mean", "fedgt"))
             + _runs(_SMALL, *ten, ("fedgt-paper",)),
+        ),
+        (
+            "masks",
+            "FED-PUB's penalty on masks, 10 disjoint and 30 overlapping clients",
+            [
+                *_runs(_SMALL, *ten, ("fedpub",)),
+                *_runs(_SMALL, *ten, ("fedpub",), _AUTHORS_MASKS),
+                *_runs(_SMALL, "overlap", (30,), ("fedpub",)),
+                *_runs(_SMALL, "overlap", (30,), ("fedpub",), _AUTHORS_MASKS),
+            ],
         ),
         (
             "sampling",

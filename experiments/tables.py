@@ -128,6 +128,7 @@ _BUILDERS: Mapping[str, Callable[[Experiment, Records], Table]] = {
             "unbalanced",
             "similarity",
             "ablation",
+            "masks",
             "sampling",
         ),
         accuracy_table,

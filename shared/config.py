@@ -145,6 +145,12 @@ class RunConfig(BaseModel):
         True, description="make up for what the privacy noise takes from cosines (not in the paper)"
     )
 
+    mask_penalty: float = Field(
+        0.5,
+        ge=0,
+        description="λ1 of FED-PUB's masks; with its authors' 0.001 none reaches 0 in 100 rounds",
+    )
+
     # --- local differential privacy -----------------------------------------------------------
     ldp: Literal["off", "global-nodes", "all"] = Field(
         "global-nodes", description="what is clipped and noised before upload; all: Δθ too"

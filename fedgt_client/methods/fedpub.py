@@ -13,10 +13,6 @@ from shared.files import Array
 from shared.graph import Graph
 from shared.wire import FUNCTIONAL_EMBEDDING
 
-# λ1 of the masks. The authors' 1e-3, on a mask that starts at one, moves it by lr · λ1 · rounds =
-# 0.001 in a whole run: no weight would ever be left out. With 0.5 a mask that the loss pushes down,
-# too, ends at 0 and stays there. On Cora that costs 0.7 points of validation accuracy.
-_SPARSITY = 0.5
 # As in the authors' code: below which mask a weight is not used; λ2 of the proximal term; the
 # random graph.
 _UNUSED = 1e-3
@@ -30,6 +26,10 @@ class FedPub(Backbone):
     In the authors' code the two penalties of equation 6 are of detached tensors and move nothing.
     Here they do. That on the masks is a proximal step of its own: as a part of the gradient, Adam
     turns it into full steps, which erase what others have learned of features not seen here.
+
+    The authors' λ1 of 1e-3, on a mask that starts at one, moves it by lr · λ1 · rounds = 0.001 in a
+    whole run: no weight would ever be left out. With 0.5, the default, a mask that the loss pushes
+    down, too, ends at 0 and stays there.
     """
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
@@ -72,7 +72,7 @@ class FedPub(Backbone):
 
     def _after_step(self) -> None:
         """The proximal step of λ1 ‖μ‖_1: every mask goes η λ1 towards 0, and not beyond."""
-        shrink = self._learner.optimiser.param_groups[0]["lr"] * _SPARSITY
+        shrink = self._learner.optimiser.param_groups[0]["lr"] * self._config.mask_penalty
         with torch.no_grad():
             for mask in self._gcn.masks():
                 mask.copy_(mask.sign() * (mask.abs() - shrink).clamp_min(0.0))

@@ -92,6 +92,7 @@ def test_every_experiment_but_tsne_has_a_table_of_nothing(tmp_path: Path) -> Non
         "unbalanced",
         "similarity",
         "ablation",
+        "masks",
         "sampling",
         "hyper",
         "ldp",
