@@ -37,11 +37,12 @@ def _there(results: Path) -> Path:
 @app.command("list")
 def list_experiments(results: Results = RESULTS, json: Json = False) -> None:
     """List every experiment, and how many of its runs are finished."""
+    _there(results)
     counts = [
         {
             "name": item.name,
             "title": item.title,
-            "finished": sum(finished(_there(results), job) is not None for job in item.jobs),
+            "finished": sum(finished(results, job) is not None for job in item.jobs),
             "jobs": len(item.jobs),
         }
         for item in EXPERIMENTS.values()
