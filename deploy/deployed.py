@@ -12,12 +12,12 @@ from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
 from deploy.progress import round_progress
 from deploy.run import placed, read_result, run_institutions
-from fedgt_server.round import Observer
+from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
+from fedgt_client.data.institutions import institutions
+from fedgt_client.graph import Graph
+from fedgt_server.round_loop import Observer
 from shared.config import RunConfig, Scalar
-from shared.data.consortium import DEFAULT_BANKS, KINDS
-from shared.data.institutions import institutions
 from shared.errors import FedGTError
-from shared.graph import Graph
 
 _NAMES = ("bank-a", "bank-b", "bank-c")
 _GIVE_UP = 900.0  # seconds without the three of them

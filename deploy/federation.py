@@ -18,9 +18,9 @@ from deploy.provision.federation import Address
 from deploy.provision.kits import provision
 from deploy.provision.layout import COORDINATOR
 from deploy.provision.node_key import make_node_key
+from fedgt_client.graph import Graph
 from shared.config import Scalar
 from shared.errors import FedGTError
-from shared.graph import Graph
 
 SUPERLINK, REGISTER, RUN, SUPERNODE = (
     "start-superlink.sh",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedgt_server.round import Observer
+from fedgt_server.round_loop import Observer
 
 _POLL = 0.3  # seconds
 

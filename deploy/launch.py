@@ -21,7 +21,7 @@ from flwr.supercore.fab import Fab
 
 from deploy.control import control
 from deploy.staging import stage_app
-from fedgt_server.round import GIVING_UP
+from fedgt_server.round_loop import GIVING_UP
 from shared.config import RunConfig
 from shared.errors import FedGTError
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedgt_server.round import Observer
+from fedgt_server.round_loop import Observer
 
 _LINES = 10  # in all, where there is no terminal
 

@@ -9,9 +9,9 @@ from flwr.app import UserConfig
 
 from deploy.inprocess import InProcessGrid
 from fedgt_client.app import app
-from fedgt_client.data import open_institution
+from fedgt_client.data.subgraph import open_institution
 from fedgt_server.methods import server_method
-from fedgt_server.round import Federation, Observer
+from fedgt_server.round_loop import Observer, RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
@@ -65,7 +65,7 @@ def run_institutions(
     ]
     grid = InProcessGrid(app, here, config.to_flower())
     strategy = FedGTStrategy(config, server_method(config))
-    return Federation(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
+    return RoundLoop(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
 
 
 def read_result(out: Path) -> dict[str, Any]:

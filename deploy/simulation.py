@@ -22,10 +22,10 @@ from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
 from deploy.run import read_result
 from deploy.staging import stage_app
-from fedgt_server.round import Observer
+from fedgt_client.folders import cache_dir, state_dir
+from fedgt_server.round_loop import Observer
 from shared.config import RunConfig
 from shared.errors import FedGTError
-from shared.places import cache_dir, state_dir
 
 _START = 90.0  # seconds for the SuperLink to listen
 _POLL = 0.3  # seconds

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.job import Job
+from fedgt_client.data.partition import SAMPLES_PER_PART
 from fedgt_server.aggregation import softmax_weights
-from shared.data.partition import SAMPLES_PER_PART
 
 Floats = NDArray[np.float64]
 

@@ -60,7 +60,7 @@ def _represented(
     config: RunConfig, index: int, clients: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes and global nodes, shapes (n, d) and (n_g, d), as the institution left them; labels."""
-    from fedgt_client.data import open_institution
+    from fedgt_client.data.subgraph import open_institution
     from fedgt_client.institution import institution_name
     from fedgt_client.methods.fedgt import FedGT
     from fedgt_client.state import StateStore
@@ -69,7 +69,7 @@ def _represented(
     graph, name = open_institution(node_config, config), institution_name(node_config)
     store = StateStore(Path(config.state_dir), config.federation, config.run_name, name)
     method = FedGT(graph, config, name)
-    method.restore(store.load(store.rounds()[-1]))
+    method.load_state_dict(store.load(store.rounds()[-1]))
     nodes, global_nodes = method.representations()
     return nodes, global_nodes, np.asarray(graph.labels)
 

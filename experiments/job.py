@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.variants import variant
+from fedgt_client.data.catalog import CATALOG
 from shared.config import RunConfig, Scalar
-from shared.data.catalog import CATALOG
 
 ROUNDS = 100
 

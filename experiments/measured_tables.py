@@ -10,7 +10,7 @@ from experiments.job import Job
 from experiments.paper_tables import COST, PREPROCESSING, PaperFigure
 from experiments.table import Column, Entry, Row, Table
 from experiments.variants import VARIANTS
-from shared.data.paper_figures import CLIENT_COUNTS, paper_figures
+from fedgt_client.data.paper_figures import CLIENT_COUNTS, paper_figures
 
 Records = Mapping[Job, dict[str, Any]]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from experiments.job import Job
 from experiments.records import rounded
+from fedgt_client.data.institutions import divide, institutions
+from fedgt_client.data.stats import partition_stats
 from shared.config import RunConfig
-from shared.data.institutions import divide, institutions
-from shared.data.stats import partition_stats
 
 
 def statistics(job: Job) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from flwr.app import UserConfig
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
-from fedgt_client.data import open_institution
+from fedgt_client.data.subgraph import open_institution
 from fedgt_client.institution import institution_name, state_root
 from fedgt_client.methods import METHODS, ClientMethod
 from fedgt_client.privacy import Ledger
@@ -87,7 +87,7 @@ class FedGTClient(NumPyClient):
             return [], 0, {"names": "[]", "warnings": "[]"}
         received = dict(zip(json.loads(str(config["names"])), parameters, strict=True))
         result = self._method.fit(received, round_number)
-        self._in_memory = self._store.save(round_number, self._method.durable())
+        self._in_memory = self._store.save(round_number, self._method.state_dict())
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
         metrics: dict[str, Scalar] = {
@@ -110,5 +110,5 @@ class FedGTClient(NumPyClient):
             return
         self._method = self._new_method()
         if newest:
-            self._method.restore(self._store.load(newest.round_number))
+            self._method.load_state_dict(self._store.load(newest.round_number))
         self._in_memory = newest

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from flwr.app import UserConfig
 
+from fedgt_client.folders import state_dir
 from shared.errors import FedGTError
-from shared.places import state_dir
 
 
 def institution_name(node_config: UserConfig) -> str:

@@ -50,7 +50,7 @@ class Learner:
             for name, array in parameters.items():
                 own[name].copy_(torch.from_numpy(np.array(array)))
 
-    def durable(self) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """Weights and Adam's moments."""
         saved = {f"{_MODEL}{name}": array for name, array in self.parameters().items()}
         for name, parameter in self._model.named_parameters():
@@ -58,8 +58,8 @@ class Learner:
                 saved[f"{OPTIMISER}{key}.{name}"] = value.cpu().numpy()
         return saved
 
-    def restore(self, saved: dict[str, Array]) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: dict[str, Array]) -> None:
+        """The reverse of ``state_dict``."""
         self.load({name: saved[f"{_MODEL}{name}"] for name, _ in self._model.named_parameters()})
         for name, parameter in self._model.named_parameters():
             moments = {key: saved.get(f"{OPTIMISER}{key}.{name}") for key in _ADAM}

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedgt_client.graph import UNLABELLED, Graph, csr_from_arcs
 from fedgt_client.model.gnn import GraphTensors, drawn
-from shared.graph import UNLABELLED, Graph, csr_from_arcs
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.graph import SPLITS, Graph
 from fedgt_client.learner import descend
 from fedgt_client.model.blocks import Batch, batches, whole_graph_bytes
 from fedgt_client.model.global_nodes import GlobalNodes
@@ -18,7 +19,6 @@ from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
 from fedgt_client.preprocess.cache import Prepared
 from fedgt_client.sampling import Sampler
 from shared.config import RunConfig
-from shared.graph import SPLITS, Graph
 
 
 @dataclass(frozen=True)

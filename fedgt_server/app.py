@@ -9,7 +9,7 @@ from flwr.superlink.grid import InMemoryGrid
 
 from fedgt_server.methods import server_method
 from fedgt_server.parent import end_with_parent
-from fedgt_server.round import Federation
+from fedgt_server.round_loop import RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig
 
@@ -41,7 +41,7 @@ def main(grid: Grid, context: Context) -> None:
     config = RunConfig.build(context.run_config)
     folder = Path(config.results_dir).absolute() / (config.run_name or str(context.run_id))
     strategy = FedGTStrategy(config, server_method(config))
-    result = Federation(grid, strategy, folder).run()
+    result = RoundLoop(grid, strategy, folder).run()
     accuracy = result["test_accuracy"]
     logger.info(
         "test accuracy %s at round %d; results in %s",

@@ -166,14 +166,14 @@ class FedGTStrategy(Strategy):
             "best": best and [best.round_number, best.val_accuracy, list(best.institutions)],
             "profile": profile and vars(profile),
         }
-        return Checkpoint(round_number, facts, self._method.durable())
+        return Checkpoint(round_number, facts, self._method.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """The reverse of ``checkpoint``."""
         if best := checkpoint.facts["best"]:
             self.best = Best(best[0], best[1], tuple(best[2]))
         self.members = Members(Profile(**checkpoint.facts["profile"]))
-        self._method.restore(checkpoint.arrays)
+        self._method.load_state_dict(checkpoint.arrays)
 
     def _message(self, node: int, name: str, instruction: Instruction) -> Message:
         records = instruction.to_records()

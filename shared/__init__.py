@@ -1,1 +1,1 @@
-"""What both sides of the federation must agree on; numpy only."""
+"""What both sides of the federation must agree on."""

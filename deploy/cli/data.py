@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from deploy.cli.output import Json, console, print_json, print_table
-from shared.data.catalog import CATALOG, find
-from shared.data.institutions import divide
-from shared.data.paper_figures import PaperFigures, paper_figures
-from shared.data.partition import SETTINGS
-from shared.data.stats import ClientStats, PartitionStats, partition_stats
+from fedgt_client.data.catalog import CATALOG, find
+from fedgt_client.data.institutions import divide
+from fedgt_client.data.paper_figures import PaperFigures, paper_figures
+from fedgt_client.data.partition import SETTINGS
+from fedgt_client.data.stats import ClientStats, PartitionStats, partition_stats
+from fedgt_client.graph import Graph
 from shared.errors import FedGTError
-from shared.graph import Graph
 
 app = typer.Typer(help="Datasets, partitions, and an institution's own data.", no_args_is_help=True)
 

@@ -9,9 +9,9 @@ from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import InstitutionKit
 from deploy.provision.pki import WARN_DAYS, days_left, fingerprint, load_certificate, load_node_key
 from deploy.provision.writing import PRIVATE_FILE
-from shared.data.schema import Schema
+from fedgt_client.data.schema import Schema
+from fedgt_client.graph import Graph
 from shared.errors import FedGTError
-from shared.graph import Graph
 
 _GIB = 1 << 30
 # Prepared graphs and the states of three rounds take a small multiple of the graph.

@@ -12,7 +12,7 @@ from deploy.provision.federation import Federation, Institution
 from deploy.provision.layout import COORDINATOR, PRIVATE, Ring
 from deploy.provision.text import render
 from deploy.provision.writing import private_folder, write_file, write_secret
-from shared.data.schema import Schema
+from fedgt_client.data.schema import Schema
 from shared.errors import FedGTError
 
 # As the SuperLink's own machine knows it, and its containers by the compose file.

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from shared.data.schema import CategoricalColumn, NumericColumn, Schema
+from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
 
 _NUMERIC = 24
 _CATEGORIES = (2, 3, 5, 8, 10, 12, 20, 40)  # sizes of the categorical columns

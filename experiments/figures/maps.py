@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from experiments.blocks import contrast, heatmaps
 from experiments.grids import Experiment
 from experiments.job import Job
-from shared.data.partition import SAMPLES_PER_PART
+from fedgt_client.data.partition import SAMPLES_PER_PART
 
 Records = Mapping[Job, dict[str, Any]]
 

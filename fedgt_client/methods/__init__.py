@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods.base import ClientMethod
 from fedgt_client.methods.fedavg import FedAvg
 from fedgt_client.methods.fedgt import FedGT
@@ -14,7 +15,6 @@ from fedgt_client.methods.gophormer import FedGophormer
 from fedgt_client.methods.graphgps import FedGraphGPS
 from fedgt_client.methods.local import Local
 from shared.config import RunConfig
-from shared.graph import Graph
 
 # Each makes a method from the institution's graph, the settings and the institution's name.
 METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {

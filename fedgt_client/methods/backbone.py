@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.graph import Graph
 from fedgt_client.learner import (
     Learner,
     accuracy,
@@ -21,7 +22,6 @@ from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 from fedgt_client.training import EpochReport
 from shared.config import RunConfig
-from shared.graph import Graph
 from shared.wire import NUM_EXAMPLES
 
 
@@ -70,13 +70,13 @@ class Backbone(ClientMethod):
         examples = {NUM_EXAMPLES: float(len(self._data.splits["train"]))}
         return LocalResult(upload, result.metrics | examples, result.warnings)
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """Weights, Adam's moments, rounds played here."""
-        return self._learner.durable() | {"rounds": np.array(self._rounds)}
+        return self._learner.state_dict() | {"rounds": np.array(self._rounds)}
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
-        self._learner.restore(saved)
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""
+        self._learner.load_state_dict(saved)
         self._rounds = int(saved["rounds"])
 
     def _train(self, round_number: int) -> LocalResult:

@@ -31,9 +31,9 @@ class ClientMethod(ABC):
         """Take over what the coordinator sent, train, evaluate."""
 
     @abstractmethod
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """All that the next round needs of this one; see ``state.OPTIMISER`` for names."""
 
     @abstractmethod
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""

@@ -1,8 +1,8 @@
 """FedAvg (McMahan et al. 2017) of GraphSAGE models, as FedSage has them (Zhang et al. 2021)."""
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods.backbone import Backbone
 from fedgt_client.model.gnn import GraphModel
-from shared.graph import Graph
 
 
 class FedAvg(Backbone):

@@ -3,6 +3,8 @@
 import numpy as np
 import torch
 
+from fedgt_client.folders import cache_dir
+from fedgt_client.graph import Graph
 from fedgt_client.learner import (
     Learner,
     accuracy,
@@ -28,8 +30,6 @@ from fedgt_client.training import (
 )
 from shared.config import RunConfig
 from shared.files import Array
-from shared.graph import Graph
-from shared.places import cache_dir
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
 
 
@@ -87,17 +87,17 @@ class FedGT(ClientMethod):
         released = self._protect(upload, round_number)
         return LocalResult(upload, metrics, self._warnings(reports), released)
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """Weights, Adam's moments, global nodes with their counts, rounds played here."""
-        return self._learner.durable() | {
+        return self._learner.state_dict() | {
             "global_nodes.centres": self._global_nodes.centres.cpu().numpy(),
             "global_nodes.counts": self._global_nodes.counts.cpu().numpy(),
             "rounds": np.array(self._rounds),
         }
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
-        self._learner.restore(saved)
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""
+        self._learner.load_state_dict(saved)
         self._global_nodes = GlobalNodes(
             self._tensor(saved["global_nodes.centres"]),
             self._tensor(saved["global_nodes.counts"]),

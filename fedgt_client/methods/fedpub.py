@@ -4,13 +4,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedgt_client.graph import Graph
 from fedgt_client.learner import choose_device
 from fedgt_client.methods.backbone import Backbone
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.model.gnn import GraphModel
 from shared.config import RunConfig
 from shared.files import Array
-from shared.graph import Graph
 from shared.wire import FUNCTIONAL_EMBEDDING
 
 # As in the authors' code: below which mask a weight is not used; λ2 of the proximal term; the

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.graph import Graph
 from fedgt_client.learner import (
     Learner,
     choose_device,
@@ -25,7 +26,6 @@ from fedgt_client.state import OPTIMISER
 from shared.config import RunConfig
 from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
 from shared.files import Array
-from shared.graph import Graph
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS
 
 # Share of nodes that the generator's training hides.
@@ -67,19 +67,19 @@ class FedSage(FedAvg):
         result = super().fit(received, round_number)
         return LocalResult(result.upload, result.metrics, warnings + result.warnings)
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """As FedAvg, and the generator; Adam's moments of it until its last round."""
-        saved = super().durable() | {_PLAYED: np.array(self._generator_played)}
-        for name, array in self._generator_learner.durable().items():
+        saved = super().state_dict() | {_PLAYED: np.array(self._generator_played)}
+        for name, array in self._generator_learner.state_dict().items():
             if not name.startswith(OPTIMISER):
                 saved[_GENERATOR + name] = array
             elif not self._mended:
                 saved[OPTIMISER + _GENERATOR + name.removeprefix(OPTIMISER)] = array
         return saved
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``; the graph is mended again, in the same way."""
-        super().restore(saved)
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``; the graph is mended again, in the same way."""
+        super().load_state_dict(saved)
         moments = OPTIMISER + _GENERATOR
         own = {
             OPTIMISER + name.removeprefix(moments): array
@@ -91,7 +91,7 @@ class FedSage(FedAvg):
             for name, array in saved.items()
             if name.startswith(_GENERATOR)
         }
-        self._generator_learner.restore(own)
+        self._generator_learner.load_state_dict(own)
         self._generator_played = int(saved[_PLAYED])
         self._data, self._mended = self._plain, False
 

@@ -1,9 +1,9 @@
 """A plain two-layer GCN trained at home: the honest yardstick."""
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods.backbone import Backbone
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.model.gnn import GraphModel
-from shared.graph import Graph
 
 
 class GCNAtHome(Backbone):

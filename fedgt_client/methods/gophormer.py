@@ -1,9 +1,9 @@
 """Gophormer (Zhao et al. 2021) under FedAvg."""
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods.backbone import Backbone
 from fedgt_client.model.gnn import GraphModel
 from fedgt_client.model.gophormer import Gophormer
-from shared.graph import Graph
 
 
 class FedGophormer(Backbone):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import torch
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods.backbone import Backbone
 from fedgt_client.model.features import to_tensor, with_columns
 from fedgt_client.model.gnn import GraphModel, GraphTensors
 from fedgt_client.model.inputs import ENCODING_SCALE
 from fedgt_client.preprocess.laplacian import laplacian_encoding
-from shared.graph import Graph
 
 
 class FedGraphGPS(Backbone):

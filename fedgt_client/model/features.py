@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.graph import Graph, SparseRows
 from fedgt_client.model.dropout import dropped
-from shared.graph import Graph, SparseRows
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgt_client.graph import SPLITS, Graph
 from fedgt_client.model.features import Features, dense, project, to_tensor, unit_features
-from shared.graph import SPLITS, Graph
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgt_client.graph import Graph
 from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import (
     Features,
@@ -15,7 +16,6 @@ from fedgt_client.model.features import (
     to_tensor,
     unit_features,
 )
-from shared.graph import Graph
 
 # A hint beside the features: at full scale the model learns places instead of contents.
 ENCODING_SCALE = 0.06

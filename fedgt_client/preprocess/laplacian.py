@@ -6,7 +6,7 @@ from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
-from shared.graph import Graph
+from fedgt_client.graph import Graph
 
 # Below this size a dense solver is faster and has no convergence to fail.
 _DENSE = 512

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgt_client.graph import Graph, SparseRows
 from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.strongest import Pool, strongest
-from shared.graph import Graph, SparseRows
 
 _ATTRIBUTE_SCORES = 2**24  # held at a time
 

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgt_client.graph import Graph
 from fedgt_client.preprocess.strongest import Pool, strongest
-from shared.graph import Graph
 
 
 def personalised_pagerank(

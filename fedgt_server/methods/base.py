@@ -36,9 +36,9 @@ class ServerMethod(ABC):
         """Take a round's admitted updates, by institution."""
 
     @abstractmethod
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """All that later rounds need."""
 
     @abstractmethod
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""

@@ -29,10 +29,10 @@ class FedAvg(ServerMethod):
         self._model = averaged_step(self._model, [updates[name] for name in sorted(updates)])
         return RoundReport()
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """The model."""
         return dict(self._model)
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""
         self._model = {name: np.array(array) for name, array in saved.items()}

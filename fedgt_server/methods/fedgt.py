@@ -83,7 +83,7 @@ class FedGT(ServerMethod):
             self._average_nodes(names, weights, plans)
         return self._report(names, similarity, weights)
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """All that is known, as flat names."""
         return {
             f"{kind}/{name}": array
@@ -91,8 +91,8 @@ class FedGT(ServerMethod):
             for name, array in arrays.items()
         } | {f"shape/{name}": np.array(shape, np.int64) for name, shape in self._shapes.items()}
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""
         self._shapes = {}
         self._known = {kind: {} for kind in self._known}
         for key, array in sorted(saved.items()):

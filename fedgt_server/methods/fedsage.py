@@ -64,20 +64,20 @@ class FedSage(FedAvg):
         self._played += 1
         return RoundReport({"phase": "generator"}, [DISCLOSURE] if self._played == 1 else [])
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """The classifier, what is under way, the round."""
-        saved = {f"model/{name}": array for name, array in super().durable().items()}
+        saved = {f"model/{name}": array for name, array in super().state_dict().items()}
         saved |= {f"offered/{name}": array for name, array in self._offered.items()}
         saved |= {f"returned/{name}": array for name, array in self._returned.items()}
         return saved | {"played/": np.array(self._played, np.int64)}
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""
         kinds: dict[str, Arrays] = {kind: {} for kind in ("model", "offered", "returned", "played")}
         for key, array in saved.items():
             kind, name = key.split("/", 1)
             kinds[kind][name] = np.array(array)
-        super().restore(kinds["model"])
+        super().load_state_dict(kinds["model"])
         self._offered, self._returned = kinds["offered"], kinds["returned"]
         self._played = int(kinds["played"][""])
 

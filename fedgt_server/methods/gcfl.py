@@ -71,7 +71,7 @@ class GCFL(ServerMethod):
         ]
         return RoundReport({"clusters": groups})
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """Models of clusters, who is in which, the series of norms, the round."""
         saved: Arrays = {
             f"model/{cluster}/{name}": array
@@ -82,8 +82,8 @@ class GCFL(ServerMethod):
         saved |= {f"norms/{name}": np.array(norms) for name, norms in self._norms.items()}
         return saved | {"round/": np.array(self._round, np.int64)}
 
-    def restore(self, saved: Arrays) -> None:
-        """The reverse of ``durable``."""
+    def load_state_dict(self, saved: Arrays) -> None:
+        """The reverse of ``state_dict``."""
         self._models, self._cluster, self._norms = {}, {}, {}
         for key, array in saved.items():
             kind, name = key.split("/", 1)

@@ -24,9 +24,9 @@ class Local(ServerMethod):
         """Nothing to take."""
         return RoundReport()
 
-    def durable(self) -> Arrays:
+    def state_dict(self) -> Arrays:
         """Nothing."""
         return {}
 
-    def restore(self, saved: Arrays) -> None:
+    def load_state_dict(self, saved: Arrays) -> None:
         """Nothing."""

@@ -9,7 +9,7 @@ import psutil
 
 from deploy.federation import LocalFederation
 from deploy.processes import ProcessMark
-from shared.graph import Graph
+from fedgt_client.graph import Graph
 from tests.deploy.faults.scene import events, wait_for_round
 
 

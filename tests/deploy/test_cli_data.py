@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.cli import main
-from shared.data.catalog import dataset_names
+from fedgt_client.data.catalog import dataset_names
 
 
 def run(

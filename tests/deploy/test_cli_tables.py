@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deploy.cli import main
-from shared.graph import Graph
+from fedgt_client.graph import Graph
 
 NODES = """account,balance,country,risk,part
 a1,100,DE,low,train

@@ -13,7 +13,7 @@ import pytest
 from deploy.machine import PATIENCE, Process, free_ports, machine_environment
 from deploy.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
-from shared.data.institutions import institutions
+from fedgt_client.data.institutions import institutions
 from tests.deploy.compose import Container, load, mounts
 
 pytestmark = [

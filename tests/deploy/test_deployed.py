@@ -15,7 +15,7 @@ import pytest
 
 from deploy.deployed import three_banks
 from deploy.processes import marked_processes
-from shared.data.institutions import institutions
+from fedgt_client.data.institutions import institutions
 
 _FEDGT = "from deploy.cli import main; main()"
 _ROOT = Path(__file__).parents[2]

@@ -132,6 +132,6 @@ def test_the_first_asked_cannot_take_part(tmp_path: Path, monkeypatch: pytest.Mo
         return properties(self, config)
 
     monkeypatch.setattr(FedGTClient, "get_properties", failing)
-    monkeypatch.setattr("fedgt_server.round._PATIENCE", 0.01)
+    monkeypatch.setattr("fedgt_server.round_loop._PATIENCE", 0.01)
     result = run_in_process(small(tmp_path / "a", rounds=2, min_institutions=2), CLIENTS)
     assert set(result["per_client"]) == {"institution-01", "institution-02"}

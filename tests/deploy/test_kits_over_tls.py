@@ -13,8 +13,8 @@ from deploy.machine import PATIENCE, Machine, free_ports
 from deploy.processes import marked_processes
 from deploy.provision.layout import revoke
 from deploy.provision.node_key import make_node_key
+from fedgt_client.data.institutions import institutions
 from shared.config import Scalar
-from shared.data.institutions import institutions
 from tests.deploy.faults.scene import processes_over_tls
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls

@@ -13,8 +13,8 @@ import pytest
 
 from deploy.machine import PATIENCE, Process, free_ports, machine_environment
 from deploy.processes import ProcessMark, marked_processes
-from shared.data.institutions import institutions
-from shared.graph import Graph
+from fedgt_client.data.institutions import institutions
+from fedgt_client.graph import Graph
 from tests.deploy.page import Block, blocks, command_names
 
 _HOSTS = ("coordinator", "bank-a", "bank-b")

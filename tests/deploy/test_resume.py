@@ -12,7 +12,7 @@ from deploy.launch import Ending, Outcome, ending, read_settings
 from deploy.resume import resumable
 from fedgt_server.lock import run_lock
 from fedgt_server.methods import server_method
-from fedgt_server.round import GIVING_UP, Federation, GaveUpError
+from fedgt_server.round_loop import GIVING_UP, GaveUpError, RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import Scalar
 from shared.errors import FedGTError
@@ -22,7 +22,7 @@ from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedgt_server.exchange._POLL", 0.005)
-    monkeypatch.setattr("fedgt_server.round._PATIENCE", 0.02)
+    monkeypatch.setattr("fedgt_server.round_loop._PATIENCE", 0.02)
     monkeypatch.setattr(resume, "_PATIENCE", 0.1)
 
 
@@ -30,7 +30,7 @@ def play(folder: Path, *, stops_in: int, **changed: Scalar) -> None:
     """Run until a round in which an institution is silent; 0 is the introduction."""
     config = settings(**changed)
     grid = ScriptedGrid(Node("a"), Node("b", silent={stops_in}))
-    federation = Federation(grid, FedGTStrategy(config, server_method(config)), folder)
+    federation = RoundLoop(grid, FedGTStrategy(config, server_method(config)), folder)
     if stops_in > config.rounds:
         federation.run()
         return

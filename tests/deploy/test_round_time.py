@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from deploy.processes import marked_processes
+from fedgt_client.data.institutions import institutions
 from shared.config import Scalar
-from shared.data.institutions import institutions
 from tests.deploy.faults.scene import processes_over_tls, wait_until
 from tests.deploy.federations import Running
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.processes import marked_processes
-from shared.data.institutions import institutions
+from fedgt_client.data.institutions import institutions
 from tests.deploy.faults.scene import PATIENCE, SMALL, processes_over_tls, wait_until
 from tests.deploy.federations import Running
 

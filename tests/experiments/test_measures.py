@@ -7,8 +7,8 @@ import pytest
 from experiments.embeddings import embeddings
 from experiments.job import Job
 from experiments.measures import preprocessing, statistics
-from shared.data.institutions import divide
-from shared.data.stats import partition_stats
+from fedgt_client.data.institutions import divide
+from fedgt_client.data.stats import partition_stats
 from tests.experiments.jobs import statistics_of
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgt_client.graph import Graph, SparseRows, csr_from_arcs, undirected
 from shared.config import RunConfig, Scalar
-from shared.graph import Graph, SparseRows, csr_from_arcs, undirected
 
 
 def settings(**changed: Scalar) -> RunConfig:

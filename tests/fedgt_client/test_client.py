@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fedgt_client.client import FedGTClient
+from fedgt_client.graph import Graph
 from fedgt_client.state import StateStore
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
-from shared.graph import Graph
 from shared.version import VERSION
 from shared.wire import Arrays
 from tests.fedgt_client.graphs import settings, two_groups, without_links

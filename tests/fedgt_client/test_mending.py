@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.graph import SPLITS, UNLABELLED, Graph
 from fedgt_client.mending import impair, mend
 from fedgt_client.model.gnn import GraphTensors
-from shared.graph import SPLITS, UNLABELLED, Graph
 from tests.fedgt_client.graphs import dense_adjacency, directed_graph, two_groups, without_links
 
 CPU = torch.device("cpu")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.graph import Graph
 from fedgt_client.learner import accuracy
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.transformer import GraphTransformer
@@ -19,7 +20,6 @@ from fedgt_client.training import (
     train_epoch,
 )
 from shared.config import Scalar
-from shared.graph import Graph
 from tests.fedgt_client.graphs import settings, two_groups
 
 CPU = torch.device("cpu")

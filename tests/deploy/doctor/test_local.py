@@ -15,7 +15,7 @@ from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
 from deploy.provision import pki
 from deploy.provision.kits import provision
-from shared.data.schema import NumericColumn, Schema
+from fedgt_client.data.schema import NumericColumn, Schema
 from shared.errors import FedGTError
 from tests.deploy.kits import write_banks
 from tests.fedgt_client.graphs import two_groups

@@ -13,10 +13,10 @@ import pytest
 
 from deploy.federation import LocalFederation
 from deploy.machine import Process
+from fedgt_client.data.institutions import institutions
+from fedgt_client.graph import Graph
 from shared.config import Scalar
-from shared.data.institutions import institutions
 from shared.files import Array, open_tensors
-from shared.graph import Graph
 
 A, B, C = "bank-a", "bank-b", "bank-c"
 

@@ -8,8 +8,8 @@ from deploy.federation import LocalFederation
 from deploy.machine import free_ports
 from deploy.processes import marked_processes
 from deploy.provision.kits import provision
+from fedgt_client.graph import Graph
 from shared.config import Scalar
-from shared.graph import Graph
 from tests.deploy.faults.scene import (
     ENDLESS,
     PATIENCE,

@@ -19,8 +19,8 @@ from deploy.processes import ProcessMark, marked_processes
 from deploy.provision import pki
 from deploy.provision.layout import revoke
 from deploy.provision.node_key import make_node_key
+from fedgt_client.graph import Graph
 from shared.config import Scalar
-from shared.graph import Graph
 from shared.version import installed_version
 from tests.deploy.faults.scene import (
     PATIENCE,

@@ -1,9 +1,9 @@
 """What tests of the paper's other systems share."""
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods import METHODS
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from shared.config import Scalar
-from shared.graph import Graph
 from tests.fedgt_client.graphs import settings, two_groups
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedgt_client.graph import Graph
 from fedgt_client.methods import METHODS
-from shared.graph import Graph
 from tests.fedgt_client.graphs import two_groups, without_links
 from tests.fedgt_client.methods.baselines import assert_same, federated, institution
 
@@ -65,10 +65,10 @@ def test_a_restored_institution_goes_on_to_the_byte(name: str, batch: int) -> No
     method, resumed = (institution(name, batch_size=batch) for _ in range(2))
     sent = method.initial_arrays()
     method.fit(sent, 1)
-    resumed.restore(method.durable())
+    resumed.load_state_dict(method.state_dict())
     expected, found = (m.fit(sent, 2) for m in (method, resumed))
     assert_same(found.upload, expected.upload)
-    assert_same(resumed.durable(), method.durable())
+    assert_same(resumed.state_dict(), method.state_dict())
     assert found.metrics == expected.metrics
 
 

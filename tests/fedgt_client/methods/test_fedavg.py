@@ -15,7 +15,7 @@ def test_the_upload_is_the_change_and_the_number_of_examples() -> None:
         for name, array in method.initial_arrays().items()
     }
     result = method.fit(sent, 1)
-    after = method.durable()
+    after = method.state_dict()
     for name, start in sent.items():
         assert result.upload[name].tolist() == (after[f"model.{name}"] - start).tolist()
     assert result.upload.keys() == sent.keys()
@@ -27,7 +27,7 @@ def test_moments_are_kept_across_rounds() -> None:
     start = method.initial_arrays()
     for number in (1, 2):
         method.fit(start, number)
-    assert int(method.durable()["adam.step.layers.0.neighbours"]) == 2 * 2  # 14 nodes by 7
+    assert int(method.state_dict()["adam.step.layers.0.neighbours"]) == 2 * 2  # 14 nodes by 7
 
 
 def test_at_home_nothing_is_exchanged() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.graph import Graph
 from fedgt_client.learner import choose_device, learning_rate
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT
@@ -15,7 +16,6 @@ from fedgt_client.privacy import Release
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import open_tensors, write_tensors
-from shared.graph import Graph
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
 from tests.fedgt_client.graphs import settings, two_groups, without_links
 
@@ -78,8 +78,8 @@ def test_all_institutions_start_alike(cache: Path) -> None:
     one = institution(cache)
     other = institution(cache, two_groups(30, seed=5), "bree")
     assert_same(one.initial_arrays(), other.initial_arrays())
-    assert one.durable()["global_nodes.centres"].tolist() == (
-        other.durable()["global_nodes.centres"].tolist()
+    assert one.state_dict()["global_nodes.centres"].tolist() == (
+        other.state_dict()["global_nodes.centres"].tolist()
     )
     seeded = institution(cache, seed=1).initial_arrays()
     assert seeded["head.weight"].tolist() != one.initial_arrays()["head.weight"].tolist()
@@ -95,7 +95,7 @@ def test_the_change_is_the_change(cache: Path) -> None:
         for name, array in method.initial_arrays().items()
     }
     result = method.fit(sent, 2)
-    after = method.durable()
+    after = method.state_dict()
     for name, start in sent.items():
         expected = after[f"model.{name}"] - start
         assert result.upload[name].tolist() == expected.tolist(), name
@@ -124,13 +124,13 @@ def test_averaged_global_nodes_are_taken_over_but_the_fingerprint_is_not(cache: 
     method = institution(cache, momentum=1.0)
     start = method.initial_arrays()
     before = method.fit(start, 1).upload[GLOBAL_NODES]
-    counts = method.durable()["global_nodes.counts"].tolist()
+    counts = method.state_dict()["global_nodes.counts"].tolist()
     averaged = np.full((2, 3, 16), 0.5, np.float32)
     result = method.fit(start | {GLOBAL_NODES: averaged}, 2)
     after = result.upload[GLOBAL_NODES]
     assert after[:2].tolist() == averaged.tolist()
     assert after[2].tolist() == before[2].tolist()
-    assert method.durable()["global_nodes.counts"].tolist() == counts
+    assert method.state_dict()["global_nodes.counts"].tolist() == counts
     # Those received are attended to.
     twin = institution(cache, momentum=1.0)
     twin.fit(start, 1)
@@ -142,7 +142,7 @@ def test_several_local_epochs(cache: Path) -> None:
     steps = []
     for method in (one, three):
         method.fit(method.initial_arrays(), 1)
-        steps.append(int(method.durable()["adam.step.head.weight"]))
+        steps.append(int(method.state_dict()["adam.step.head.weight"]))
     assert steps == [1, 3]
 
 
@@ -152,7 +152,7 @@ def test_moments_are_kept_across_rounds(cache: Path) -> None:
     start = method.initial_arrays()
     for number in (1, 2, 3):
         method.fit(start, number)
-    assert int(method.durable()["adam.step.head.weight"]) == 3
+    assert int(method.state_dict()["adam.step.head.weight"]) == 3
 
 
 # --- what travels ---------------------------------------------------------------------------------
@@ -219,7 +219,9 @@ def test_noise_is_on_the_global_nodes(cache: Path) -> None:
     for name in method.initial_arrays():
         assert found.upload[name].tolist() == plain.upload[name].tolist()
     # The institution goes on with its own, without noise.
-    assert method.durable()["global_nodes.centres"].tolist() == plain.upload[GLOBAL_NODES].tolist()
+    assert (
+        method.state_dict()["global_nodes.centres"].tolist() == plain.upload[GLOBAL_NODES].tolist()
+    )
 
 
 def test_noise_on_all_is_on_the_change_too(cache: Path) -> None:
@@ -270,18 +272,18 @@ def test_restored_it_goes_on_exactly(
     straight = institution(cache, **changed)
     start = straight.initial_arrays()
     first = straight.fit(start, 1)
-    write_tensors(tmp_path / "state.safetensors", straight.durable())
+    write_tensors(tmp_path / "state.safetensors", straight.state_dict())
     sent = {name: start[name] + first.upload[name] for name in start}
     sent[GLOBAL_NODES] = first.upload[GLOBAL_NODES][:2]
     expected = straight.fit(sent, 2)
 
     torch.manual_seed(999)  # chance elsewhere in the process does not matter
     resumed = institution(cache, **changed)
-    resumed.restore(open_tensors(tmp_path / "state.safetensors"))
+    resumed.load_state_dict(open_tensors(tmp_path / "state.safetensors"))
     found = resumed.fit(sent, 2)
     assert_same(found.upload, expected.upload)
     assert found.metrics == expected.metrics
-    assert_same(resumed.durable(), straight.durable())
+    assert_same(resumed.state_dict(), straight.state_dict())
 
 
 def test_restored_before_it_ever_learned(cache: Path) -> None:
@@ -289,7 +291,7 @@ def test_restored_before_it_ever_learned(cache: Path) -> None:
     method = institution(cache, graph)
     method.fit(method.initial_arrays(), 1)
     resumed = institution(cache, graph)
-    resumed.restore(method.durable())
+    resumed.load_state_dict(method.state_dict())
     expected, found = (m.fit(m.initial_arrays(), 2) for m in (method, resumed))
     assert_same(found.upload, expected.upload)
 
@@ -423,9 +425,9 @@ def test_without_global_nodes(cache: Path) -> None:
     method = institution(cache, global_nodes=0, aggregation="mean")
     result = method.fit(method.initial_arrays(), 1)
     assert GLOBAL_NODES not in result.upload
-    assert method.durable()["global_nodes.centres"].size == 0
+    assert method.state_dict()["global_nodes.centres"].size == 0
     resumed = institution(cache, global_nodes=0, aggregation="mean")
-    resumed.restore(method.durable())
+    resumed.load_state_dict(method.state_dict())
     sent = method.initial_arrays()
     expected, found = (m.fit(sent, 2) for m in (method, resumed))
     assert_same(found.upload, expected.upload)

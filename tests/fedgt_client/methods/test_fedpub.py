@@ -23,7 +23,7 @@ def test_masks_stay_at_home_and_the_embedding_goes() -> None:
     assert not any("mask" in name for name in result.upload)
     assert result.upload.keys() == names | {FUNCTIONAL_EMBEDDING}
     assert result.upload[FUNCTIONAL_EMBEDDING].shape == (16,)
-    assert "model.head.mask" in method.durable()
+    assert "model.head.mask" in method.state_dict()
 
 
 @pytest.mark.slow
@@ -35,13 +35,13 @@ def test_masks_become_sparse_in_a_run() -> None:
     method = institution("fedpub", replace(graph, features=features), rounds=rounds)
     results = federated(method, rounds)
     masks = [
-        np.abs(a) for n, a in method.durable().items() if n.endswith("mask") and "adam" not in n
+        np.abs(a) for n, a in method.state_dict().items() if n.endswith("mask") and "adam" not in n
     ]
     share = sum(int((mask == 0.0).sum()) for mask in masks) / sum(mask.size for mask in masks)
     assert 0.1 < share < 0.9
     assert results[-1].metrics["mask_sparsity"] >= share
     assert results[0].metrics["mask_sparsity"] == 0.0
-    first = np.abs(method.durable()["model.layers.0.mask"])
+    first = np.abs(method.state_dict()["model.layers.0.mask"])
     assert (first[5] == 0.0).all()  # nothing speaks for keeping it
     assert (first[:2] > 0.1).any()
     assert results[-1].metrics["val_accuracy"] > 0.9
@@ -100,7 +100,7 @@ def test_the_functional_embedding_is_the_mean_of_the_random_graph() -> None:
     model = MaskedGCN(6, 2, width=16, layers=2, dropout=0.5, threshold=1e-3).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(torch.from_numpy(method.durable()[f"model.{name}"]))
+            parameter.copy_(torch.from_numpy(method.state_dict()[f"model.{name}"]))
         features, links = map(torch.from_numpy, random_graph(6, RunConfig.build({}).seed))
         expected = model.representations(features, len(features), links).mean(0)
     assert np.abs(found).max() > 0.01

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.graph import UNLABELLED, Graph
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedsage import DISCLOSURE, FedSage
 from shared.config import Scalar
 from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
-from shared.graph import UNLABELLED, Graph
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS, NUM_EXAMPLES
 from tests.fedgt_client.graphs import two_groups
 from tests.fedgt_client.methods.baselines import assert_same, federated, institution
@@ -42,7 +42,7 @@ def played(method: FedSage, rounds: int = ROUNDS) -> list[LocalResult]:
 
 
 def generator_of(method: FedSage) -> Arrays:
-    return {n: a for n, a in method.durable().items() if n.startswith("generator.")}
+    return {n: a for n, a in method.state_dict().items() if n.startswith("generator.")}
 
 
 def test_the_generator_s_loss_falls() -> None:
@@ -124,16 +124,16 @@ def test_the_graph_is_mended_after_the_generator_s_rounds() -> None:
 
 
 def test_killed_after_any_round_it_goes_on_to_the_byte() -> None:
-    whole, last = fedsage(), fedsage().durable()
+    whole, last = fedsage(), fedsage().state_dict()
     for number in range(1, ROUNDS + 1):
         resumed = fedsage()
         if number > 1:
-            resumed.restore(last)
+            resumed.load_state_dict(last)
         found, expected = (m.fit(sent(m, number), number) for m in (resumed, whole))
         assert_same(found.upload, expected.upload)
         assert found.metrics == expected.metrics
-        last = resumed.durable()
-        assert_same(last, whole.durable())
+        last = resumed.state_dict()
+        assert_same(last, whole.state_dict())
         assert any("adam.generator." in name for name in last) == (number <= GENERATOR)
 
 

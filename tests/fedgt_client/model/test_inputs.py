@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.graph import Graph, SparseRows
 from fedgt_client.model.features import Bags
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
-from shared.graph import Graph, SparseRows
-from tests.shared.graphs import small_graph
+from tests.fedgt_client.small_graphs import small_graph
 
 CPU = torch.device("cpu")
 # An empty row first, in between and last.

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fedgt_client.graph import Graph
 from fedgt_client.preprocess.laplacian import laplacian_encoding
-from shared.graph import Graph
 from tests.fedgt_client.graphs import dense_adjacency, directed_graph
-from tests.shared.graphs import random_graph, ring, small_graph
+from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
 Matrix = NDArray[np.float64]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from fedgt_client.graph import Graph
 from fedgt_client.preprocess.pools import attribute_pool, build_pool, neighbourhood_pool
-from shared.graph import Graph
 from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
-from tests.shared.graphs import random_graph, ring, small_graph
+from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
 
 def reached(row: np.ndarray) -> list[int]:

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from fedgt_client.graph import Graph
 from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.strongest import Pool
-from shared.graph import Graph
 from tests.fedgt_client.graphs import dense_adjacency, directed_graph
-from tests.shared.graphs import random_graph, small_graph
+from tests.fedgt_client.small_graphs import random_graph, small_graph
 
 Matrix = NDArray[np.float64]
 

@@ -46,7 +46,7 @@ def test_restored() -> None:
     method, other = FedAvg(), FedAvg()
     method.begin(INITIAL)
     method.aggregate({"a": update("a", 0.5, 1)})
-    other.restore(method.durable())
+    other.load_state_dict(method.state_dict())
     assert other.message("b")["bias"].tolist() == method.message("b")["bias"].tolist() == [0.5]
 
 

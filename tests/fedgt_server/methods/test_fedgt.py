@@ -294,7 +294,7 @@ def test_newcomer_gets_the_plain_mean() -> None:
     # Its update counts from there.
     change = update("newcomer", 9)
     method.aggregate(round_of("a", "b", offset=20) | {"newcomer": change})
-    known = method.durable()["model/newcomer"]
+    known = method.state_dict()["model/newcomer"]
     assert known[:2] == pytest.approx(message["bias"] + change.arrays["bias"], abs=1e-6)
 
 
@@ -304,18 +304,18 @@ def test_restored_through_a_checkpoint_it_goes_on_exactly(tmp_path: Path) -> Non
     for method in (straight, interrupted):
         play(method, round_of("b", "a", "c"))
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(Checkpoint(1, {}, interrupted.durable()))
+    checkpoints.save(Checkpoint(1, {}, interrupted.state_dict()))
     saved = checkpoints.newest()
     assert saved is not None
     resumed = FedGT(settings())
-    resumed.restore(saved.arrays)
+    resumed.load_state_dict(saved.arrays)
     for name in ("a", "b", "c", "newcomer"):
         assert_same(resumed.message(name), straight.message(name))
     for method in (straight, resumed):
         method.aggregate(round_of("a", "c", offset=30))
     for name in ("a", "b", "c", "late"):
         assert_same(resumed.message(name), straight.message(name))
-    assert_same(resumed.durable(), straight.durable())
+    assert_same(resumed.state_dict(), straight.state_dict())
 
 
 def assert_same(found: Arrays, expected: Arrays) -> None:

@@ -58,6 +58,6 @@ def test_an_update_must_hold_the_embedding() -> None:
 def test_restored() -> None:
     method, other = begun(), begun()
     method.aggregate({"a": update("a", 1.0, [1, 0, 0, 0]), "b": update("b", 5.0, [1, 2, 0, 0])})
-    other.restore(method.durable())
+    other.load_state_dict(method.state_dict())
     for name in ("a", "b", "new"):
         assert other.message(name)["weight"].tolist() == method.message(name)["weight"].tolist()

@@ -72,7 +72,7 @@ def test_missing_members_are_neither_lost_nor_compared() -> None:
 def test_a_restored_coordinator_splits_in_the_same_round() -> None:
     method, other = begun(), GCFL()
     play(method, 1, 18)
-    other.restore(method.durable())
+    other.load_state_dict(method.state_dict())
     assert play(other, 19, 30) == play(method, 19, 30)
     for name in NAMES:
         assert other.message(name)["bias"].tobytes() == method.message(name)["bias"].tobytes()

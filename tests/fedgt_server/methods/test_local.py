@@ -16,7 +16,7 @@ def test_nothing_is_sent_expected_or_kept() -> None:
     assert method.expected(Profile("1", [], [], {"weight": [2]})) == {}
     report = method.aggregate({"a": Update("a", {}, {"val_accuracy": 1.0})})
     assert (report.facts, report.warnings) == ({}, [])
-    assert method.durable() == {}
+    assert method.state_dict() == {}
 
 
 def test_configuration_names_the_method() -> None:

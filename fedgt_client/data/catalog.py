@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from shared.data import benchmarks, consortium
+from fedgt_client.data import benchmarks, consortium
+from fedgt_client.folders import cache_dir
+from fedgt_client.graph import Graph
 from shared.errors import FedGTError
-from shared.graph import Graph
-from shared.places import cache_dir
 
 logger = logging.getLogger(__name__)
 

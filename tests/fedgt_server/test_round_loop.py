@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fedgt_server.methods import server_method
-from fedgt_server.round import Federation, GaveUpError
+from fedgt_server.round_loop import GaveUpError, RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
@@ -24,9 +24,9 @@ Observer = Callable[[dict[str, Any]], None]
 
 def federation(
     grid: ScriptedGrid, folder: Path, observe: Observer = lambda _: None, **changed: Scalar
-) -> Federation:
+) -> RoundLoop:
     config: RunConfig = settings(**changed)
-    return Federation(grid, FedGTStrategy(config, server_method(config)), folder, observe)
+    return RoundLoop(grid, FedGTStrategy(config, server_method(config)), folder, observe)
 
 
 def journal(folder: Path) -> list[dict[str, Any]]:

@@ -7,11 +7,11 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
 
-from shared.data.catalog import load_dataset
-from shared.data.schema import CategoricalColumn, NumericColumn, Schema
-from shared.data.tables import Imported, Tables, check_target, import_tables
+from fedgt_client.data.catalog import load_dataset
+from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
+from fedgt_client.data.tables import Imported, Tables, check_target, import_tables
+from fedgt_client.graph import UNLABELLED, Graph, SparseRows
 from shared.errors import FedGTError
-from shared.graph import UNLABELLED, Graph, SparseRows
 
 DATASETS = Path(__file__).parents[4] / "shared" / "datasets"
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from shared.data.columns import (
+from fedgt_client.data.columns import (
     as_text,
     first_non_number,
     is_numeric,
@@ -23,8 +23,8 @@ from shared.data.columns import (
     numbers,
     plain,
 )
-from shared.data.readers import TableFile, open_table
-from shared.data.schema import CategoricalColumn, NumericColumn, Schema, first_fault
+from fedgt_client.data.readers import TableFile, open_table
+from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema, first_fault
 from shared.errors import FedGTError
 
 MAX_CATEGORIES = 100

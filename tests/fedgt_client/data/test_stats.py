@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from shared.data.institutions import divide
-from shared.data.paper_figures import CLIENT_COUNTS, paper_figures
-from shared.data.stats import heterogeneity, partition_stats
-from tests.shared.graphs import random_graph, small_graph
+from fedgt_client.data.institutions import divide
+from fedgt_client.data.paper_figures import CLIENT_COUNTS, paper_figures
+from fedgt_client.data.stats import heterogeneity, partition_stats
+from tests.fedgt_client.small_graphs import random_graph, small_graph
 
 
 def test_heterogeneity_of_three_clients_by_hand() -> None:
@@ -84,7 +84,7 @@ def test_paper_has_a_figure() -> None:
     assert (figures.missing_links, figures.heterogeneity) == (403, 0.574)
 
 
-# Cells of the paper that no partition of ours meets: shared/data/README.md says why.
+# Cells of the paper that no partition of ours meets: fedgt_client/data/README.md says why.
 LINKS_APART = {
     ("amazon-photo", "disjoint", 5),
     ("amazon-photo", "overlap", 10),

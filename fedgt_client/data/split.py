@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.data.streams import Stream
+from fedgt_client.data.streams import Stream
+from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
-from shared.graph import UNLABELLED, Graph
 
 Ratios = tuple[float, float, float]
 Mask = NDArray[np.bool_]

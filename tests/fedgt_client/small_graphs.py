@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shared.graph import Graph, undirected
+from fedgt_client.graph import Graph, undirected
 
 
 def small_graph(

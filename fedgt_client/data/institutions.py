@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.data.catalog import CONSORTIUM, check_dataset, component_nodes, load_dataset
-from shared.data.consortium import generate
-from shared.data.partition import check_partition, partition
-from shared.data.split import split_graph, split_ratios
-from shared.graph import Graph
+from fedgt_client.data.catalog import CONSORTIUM, check_dataset, component_nodes, load_dataset
+from fedgt_client.data.consortium import generate
+from fedgt_client.data.partition import check_partition, partition
+from fedgt_client.data.split import split_graph, split_ratios
+from fedgt_client.graph import Graph
 
 
 def divide(

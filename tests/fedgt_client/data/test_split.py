@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.data.split import random_split, split_graph, split_ratios
+from fedgt_client.data.split import random_split, split_graph, split_ratios
 from shared.errors import FedGTError
-from tests.shared.graphs import small_graph
+from tests.fedgt_client.small_graphs import small_graph
 
 
 @pytest.mark.parametrize(

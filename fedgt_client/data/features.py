@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shared.data.columns import codes, first, numbers
-from shared.data.readers import TableFile
-from shared.data.schema import NumericColumn, Schema
-from shared.graph import SparseRows
+from fedgt_client.data.columns import codes, first, numbers
+from fedgt_client.data.readers import TableFile
+from fedgt_client.data.schema import NumericColumn, Schema
+from fedgt_client.graph import SparseRows
 
 Progress = Callable[[str], None]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pymetis
 from numpy.typing import NDArray
 
-from shared.data.streams import Stream
+from fedgt_client.data.streams import Stream
+from fedgt_client.graph import Graph, undirected
 from shared.errors import FedGTError
-from shared.graph import Graph, undirected
 
 Nodes = NDArray[np.int64]
 
@@ -72,7 +72,7 @@ def metis(graph: Graph, parts: int, seed: int) -> list[Nodes]:
     """METIS parts of similar size with few links between them; none is empty.
 
     Recursive bisection, best of ten cuts: of the configurations compared it comes closest to the
-    paper's missing links and heterogeneity over all datasets (``shared/data/README.md``).
+    paper's missing links and heterogeneity over all datasets (``fedgt_client/data/README.md``).
     """
     if parts == 1:
         return [np.arange(graph.num_nodes)]

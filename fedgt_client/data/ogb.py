@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ArrowException, csv
 
+from fedgt_client.graph import UNLABELLED, Graph, undirected
 from shared.errors import FedGTError
-from shared.graph import UNLABELLED, Graph, undirected
 
 FILES = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz")
 CLASS_NAMES = tuple(f"class-{index}" for index in range(40))

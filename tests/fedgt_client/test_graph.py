@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedgt_client.graph import Graph, SparseRows, csr_from_arcs, undirected
 from shared.errors import FedGTError
-from shared.graph import Graph, SparseRows, csr_from_arcs, undirected
-from tests.shared.graphs import random_graph, small_graph
+from tests.fedgt_client.small_graphs import random_graph, small_graph
 
 
 @pytest.mark.parametrize(

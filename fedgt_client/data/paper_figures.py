@@ -1,7 +1,7 @@
 """The paper's appendix tables of missing links and of data heterogeneity.
 
 Kept as printed. Amazon-Photo's missing links with 5 disjoint clients (28,928) and with 10
-overlapping ones (11,197) appear to be exchanged: see ``shared/data/README.md``.
+overlapping ones (11,197) appear to be exchanged: see ``fedgt_client/data/README.md``.
 """
 
 from dataclasses import dataclass

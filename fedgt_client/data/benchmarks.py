@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.data import ogb
+from fedgt_client.data import ogb
+from fedgt_client.graph import Graph, SparseRows, undirected
 from shared.errors import FedGTError
 from shared.files import atomic_file
-from shared.graph import Graph, SparseRows, undirected
 
 _SPARSE_BELOW = 0.25  # share of non-zero features under which they are kept sparse
 _CONNECT_SECONDS = 5.0

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.data.institutions import divide, institutions
-from shared.data.partition import SETTINGS, partition
+from fedgt_client.data.institutions import divide, institutions
+from fedgt_client.data.partition import SETTINGS, partition
+from fedgt_client.graph import csr_from_arcs
 from shared.errors import FedGTError
-from shared.graph import csr_from_arcs
-from tests.shared.graphs import random_graph, ring, small_graph
+from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
 
 def test_unknown_setting() -> None:
@@ -125,7 +125,7 @@ def test_seed_decides(setting: str) -> None:
 @pytest.mark.slow
 def test_a_new_process_divides_alike() -> None:
     script = (
-        "import hashlib; from shared.data.institutions import divide\n"
+        "import hashlib; from fedgt_client.data.institutions import divide\n"
         "for setting in ('disjoint', 'overlap', 'louvain', 'unbalanced'):\n"
         "    graph, members = divide('consortium', clients=5, setting=setting, seed=3)\n"
         "    print(hashlib.sha256(graph.digest().encode() + str([m.tolist() for m in members])"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.graph import UNLABELLED, Graph
+from fedgt_client.graph import UNLABELLED, Graph
 
 Nodes = NDArray[np.int64]
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from fedgt_client import data
-from fedgt_client.data import open_institution
+from fedgt_client.data import institutions as division
+from fedgt_client.data import subgraph
+from fedgt_client.data.subgraph import open_institution
+from fedgt_client.graph import Graph
 from shared.config import Scalar
-from shared.data import institutions as division
 from shared.errors import FedGTError
-from shared.graph import Graph
 from tests.fedgt_client.graphs import settings, two_groups
 
 
@@ -46,7 +46,7 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(clients)
         return [two_groups(20 + 2 * index, seed=seed) for index in range(clients)]
 
-    monkeypatch.setattr(data, "institutions", make)
+    monkeypatch.setattr(subgraph, "institutions", make)
     return calls
 
 

@@ -3,10 +3,10 @@ import time
 import numpy as np
 import pytest
 
-from shared.data.catalog import CATALOG, load_dataset
-from shared.data.consortium import CLASSES, DEFAULT_BANKS, FEATURES, KINDS, generate
-from shared.data.institutions import divide, institutions
-from shared.data.stats import heterogeneity, partition_stats
+from fedgt_client.data.catalog import CATALOG, load_dataset
+from fedgt_client.data.consortium import CLASSES, DEFAULT_BANKS, FEATURES, KINDS, generate
+from fedgt_client.data.institutions import divide, institutions
+from fedgt_client.data.stats import heterogeneity, partition_stats
 from shared.errors import FedGTError
 
 

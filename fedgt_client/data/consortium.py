@@ -17,9 +17,9 @@ alone and at 80 % trained on all banks together, or on all of a kind.
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.data.streams import Stream
+from fedgt_client.data.streams import Stream
+from fedgt_client.graph import Graph, undirected
 from shared.errors import FedGTError
-from shared.graph import Graph, undirected
 
 DEFAULT_BANKS = 6
 CLASSES = ("retail", "business", "merchant", "suspicious")

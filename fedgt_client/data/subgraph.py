@@ -5,12 +5,12 @@ from pathlib import Path
 
 from flwr.app import UserConfig
 
+from fedgt_client.data.institutions import institutions
+from fedgt_client.folders import cache_dir
+from fedgt_client.graph import Graph
 from shared.config import RunConfig
-from shared.data.institutions import institutions
 from shared.errors import FedGTError
 from shared.files import atomic_folder
-from shared.graph import Graph
-from shared.places import cache_dir
 
 # Part of the cache's key: raise it when partitions or splits change.
 _VERSION = 1

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shared.data import benchmarks
-from shared.data.benchmarks import SOURCES, row_normalised
-from shared.data.catalog import CATALOG, component_nodes, dataset_names, find, load_dataset
+from fedgt_client.data import benchmarks
+from fedgt_client.data.benchmarks import SOURCES, row_normalised
+from fedgt_client.data.catalog import CATALOG, component_nodes, dataset_names, find, load_dataset
+from fedgt_client.graph import SparseRows
 from shared.errors import FedGTError
-from shared.graph import SparseRows
-from tests.shared.graphs import small_graph
+from tests.fedgt_client.small_graphs import small_graph
 
 BENCHMARKS = tuple(name for name in dataset_names() if name in SOURCES)
 REAL = tuple(name for name in BENCHMARKS if name != "ogbn-arxiv")
@@ -100,7 +100,8 @@ def test_a_download_is_kept(no_data: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 def test_importing_the_catalog_does_not_import_torch() -> None:
     script = (
-        "import sys, shared.data.catalog, shared.data.institutions, shared.data.stats\n"
+        "import sys, fedgt_client.data.catalog\n"
+        "import fedgt_client.data.institutions, fedgt_client.data.stats\n"
         "assert not {'torch', 'torch_geometric', 'networkx'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -311,7 +312,7 @@ def test_real_files_may_be_read_only(
 def test_a_second_opening_needs_no_torch(real_data: Path, graph_cache: Path) -> None:
     load_dataset("cora")
     script = (
-        "import sys; from shared.data.catalog import load_dataset\n"
+        "import sys; from fedgt_client.data.catalog import load_dataset\n"
         "assert load_dataset('cora').num_nodes == 2485\n"
         "assert not {'torch', 'torch_geometric'} & sys.modules.keys()"
     )
@@ -321,7 +322,9 @@ def test_a_second_opening_needs_no_torch(real_data: Path, graph_cache: Path) -> 
 
 @pytest.mark.slow
 def test_processes_at_once_share_a_cache(datasets: Path, tmp_path: Path) -> None:
-    script = "from shared.data.catalog import load_dataset; print(load_dataset('cora').digest())"
+    script = (
+        "from fedgt_client.data.catalog import load_dataset; print(load_dataset('cora').digest())"
+    )
     environment = {**os.environ, "FEDGT_DATA": str(datasets), "FEDGT_CACHE": str(tmp_path)}
     processes = [
         subprocess.Popen(

@@ -34,7 +34,7 @@ class GaveUpError(FedGTError):
     """Too few institutions for too long; the last checkpoint is whole."""
 
 
-class Federation:
+class RoundLoop:
     """One run over a grid, with its results in a folder."""
 
     def __init__(
