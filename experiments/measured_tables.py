@@ -10,7 +10,7 @@ from experiments.job import Job
 from experiments.paper_tables import COST, PREPROCESSING, PaperFigure
 from experiments.table import Column, Entry, Row, Table
 from experiments.variants import VARIANTS
-from fedgt_client.data.paper_figures import CLIENT_COUNTS, paper_figures
+from fedgt_client.data.paper_statistics import CLIENT_COUNTS, paper_statistics
 
 Records = Mapping[Job, dict[str, Any]]
 
@@ -214,7 +214,7 @@ def statistics_table(item: Experiment, records: Records) -> Table:
     rows = []
     for cell in dict.fromkeys(job.cell for job in item.jobs):
         job = next(job for job in item.jobs if job.cell == cell)
-        paper = paper_figures(job.dataset, job.setting, job.clients)
+        paper = paper_statistics(job.dataset, job.setting, job.clients)
         entries = [
             Entry.of(
                 collect(_of(records, cell), _fact(key)),

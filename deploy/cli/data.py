@@ -9,7 +9,7 @@ import typer
 from deploy.cli.output import Json, console, print_json, print_table
 from fedgt_client.data.catalog import CATALOG, find
 from fedgt_client.data.institutions import divide
-from fedgt_client.data.paper_figures import PaperFigures, paper_figures
+from fedgt_client.data.paper_statistics import PaperStatistics, paper_statistics
 from fedgt_client.data.partition import SETTINGS
 from fedgt_client.data.stats import ClientStats, PartitionStats, partition_stats
 from fedgt_client.graph import Graph
@@ -89,7 +89,7 @@ def stats(
         data_dir=data_dir,
         largest_component=largest_component,
     )
-    ours, paper = partition_stats(graph, members), paper_figures(dataset, setting, clients)
+    ours, paper = partition_stats(graph, members), paper_statistics(dataset, setting, clients)
     if json:
         request = {"dataset": dataset, "setting": setting, "seed": seed}
         whole = {"nodes": graph.num_nodes, "edges": graph.num_edges}
@@ -98,7 +98,7 @@ def stats(
         _print_stats(f"{dataset}, {setting}, {clients} clients", graph, ours, paper)
 
 
-def _print_stats(title: str, graph: Graph, ours: PartitionStats, paper: PaperFigures) -> None:
+def _print_stats(title: str, graph: Graph, ours: PartitionStats, paper: PaperStatistics) -> None:
     rows = [
         (str(index), f"{client.nodes:,}", f"{client.edges:,}", _largest_class(graph, client))
         for index, client in enumerate(ours.clients)

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from deploy.cli.output import Json, console, notes, print_json, print_table
-from fedgt_client.data.proposal import MAX_CATEGORIES, Choices, Proposal, propose
 from fedgt_client.data.schema import NumericColumn, Schema
-from fedgt_client.data.tables import Summary, Tables, check_target, import_tables
+from fedgt_client.data.schema_proposal import MAX_CATEGORIES, Choices, Proposal, propose
+from fedgt_client.data.table_import import Summary, Tables, check_target, import_tables
 from shared.errors import FedGTError
 
 app = typer.Typer()

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedgt_client.data.proposal import Choices, propose, public_scaling
 from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
+from fedgt_client.data.schema_proposal import Choices, propose, public_scaling
 from shared.errors import FedGTError
 
 GOOD: dict[str, Any] = {

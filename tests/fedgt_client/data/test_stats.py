@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fedgt_client.data.institutions import divide
-from fedgt_client.data.paper_figures import CLIENT_COUNTS, paper_figures
+from fedgt_client.data.paper_statistics import CLIENT_COUNTS, paper_statistics
 from fedgt_client.data.stats import heterogeneity, partition_stats
 from tests.fedgt_client.small_graphs import random_graph, small_graph
 
@@ -73,14 +73,14 @@ def test_paper_has_no_figure() -> None:
         ("cora", "disjoint", 7),
         ("cora", "overlap", 5),
     ):
-        figures = paper_figures(dataset, setting, clients)
+        figures = paper_statistics(dataset, setting, clients)
         assert (figures.missing_links, figures.heterogeneity) == (None, None)
 
 
 def test_paper_has_a_figure() -> None:
-    figures = paper_figures("ogbn-arxiv", "overlap", 50)
+    figures = paper_statistics("ogbn-arxiv", "overlap", 50)
     assert (figures.missing_links, figures.heterogeneity) == (457954, 0.687)
-    figures = paper_figures("cora", "disjoint", 5)
+    figures = paper_statistics("cora", "disjoint", 5)
     assert (figures.missing_links, figures.heterogeneity) == (403, 0.574)
 
 
@@ -101,7 +101,7 @@ LINKS_APART = {
 def test_paper_tables(dataset: str, setting: str) -> None:
     for clients in CLIENT_COUNTS[setting]:
         ours = partition_stats(*divide(dataset, clients=clients, setting=setting, seed=0))
-        paper = paper_figures(dataset, setting, clients)
+        paper = paper_statistics(dataset, setting, clients)
         assert ours.heterogeneity == pytest.approx(paper.heterogeneity, abs=0.05)
         if (dataset, setting, clients) not in LINKS_APART:
             assert ours.missing_links == pytest.approx(paper.missing_links, rel=0.15)
@@ -115,7 +115,7 @@ def test_two_cells_of_the_paper_are_exchanged() -> None:
         for setting, clients in (("disjoint", 5), ("overlap", 10))
     )
     printed = (
-        paper_figures("amazon-photo", "disjoint", 5).missing_links,
-        paper_figures("amazon-photo", "overlap", 10).missing_links,
+        paper_statistics("amazon-photo", "disjoint", 5).missing_links,
+        paper_statistics("amazon-photo", "overlap", 10).missing_links,
     )
     assert (overlap.missing_links, disjoint.missing_links) == pytest.approx(printed, rel=0.06)

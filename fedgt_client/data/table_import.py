@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fedgt_client.data.columns import as_text, codes, first, places, show, to_numpy
-from fedgt_client.data.features import Features, Progress, encode
-from fedgt_client.data.readers import TableFile, open_table
+from fedgt_client.data.feature_encoding import Features, Progress, encode
 from fedgt_client.data.schema import Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
+from fedgt_client.data.table_files import TableFile, open_table
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph, csr_from_arcs, undirected
 from shared.errors import FedGTError
 from shared.files import atomic_folder, write_json

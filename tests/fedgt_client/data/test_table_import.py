@@ -9,7 +9,7 @@ import pytest
 
 from fedgt_client.data.catalog import load_dataset
 from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
-from fedgt_client.data.tables import Imported, Tables, check_target, import_tables
+from fedgt_client.data.table_import import Imported, Tables, check_target, import_tables
 from fedgt_client.graph import UNLABELLED, Graph, SparseRows
 from shared.errors import FedGTError
 

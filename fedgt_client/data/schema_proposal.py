@@ -23,8 +23,8 @@ from fedgt_client.data.columns import (
     numbers,
     plain,
 )
-from fedgt_client.data.readers import TableFile, open_table
 from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema, first_fault
+from fedgt_client.data.table_files import TableFile, open_table
 from shared.errors import FedGTError
 
 MAX_CATEGORIES = 100

@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedgt_client.data.columns import codes, first, numbers
-from fedgt_client.data.readers import TableFile
 from fedgt_client.data.schema import NumericColumn, Schema
+from fedgt_client.data.table_files import TableFile
 from fedgt_client.graph import SparseRows
 
 Progress = Callable[[str], None]

@@ -48,18 +48,18 @@ _HETEROGENEITY = {
 
 
 @dataclass(frozen=True)
-class PaperFigures:
+class PaperStatistics:
     """What the paper prints for one dataset, setting and number of clients; None: nothing."""
 
     missing_links: int | None
     heterogeneity: float | None
 
 
-def paper_figures(dataset: str, setting: str, clients: int) -> PaperFigures:
+def paper_statistics(dataset: str, setting: str, clients: int) -> PaperStatistics:
     """The paper's cell beside which ours is shown."""
     if clients not in CLIENT_COUNTS.get(setting, ()) or dataset not in _MISSING_LINKS[setting]:
-        return PaperFigures(None, None)
+        return PaperStatistics(None, None)
     column = CLIENT_COUNTS[setting].index(clients)
-    return PaperFigures(
+    return PaperStatistics(
         _MISSING_LINKS[setting][dataset][column], _HETEROGENEITY[setting][dataset][column]
     )
