@@ -13,7 +13,7 @@ from deploy.processes import marked_processes
 from deploy.progress import round_progress
 from deploy.run import placed, read_result, run_institutions
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
 from fedgt_server.round_loop import Observer
 from shared.config import RunConfig, Scalar
@@ -32,7 +32,7 @@ def three_banks(seed: int) -> dict[str, Graph]:
 
     Few banks of different kinds have little to learn from each other in few rounds.
     """
-    banks = institutions("consortium", clients=DEFAULT_BANKS, setting="disjoint", seed=seed)
+    banks = institution_graphs("consortium", clients=DEFAULT_BANKS, setting="disjoint", seed=seed)
     return dict(zip(_NAMES, banks[:: len(KINDS)], strict=True))
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 from experiments.job import Job
 from experiments.records import rounded
-from fedgt_client.data.institutions import divide, institutions
+from fedgt_client.data.partition import institution_graphs, partition_dataset
 from fedgt_client.data.stats import partition_stats
 from shared.config import RunConfig
 
 
 def statistics(job: Job) -> dict[str, Any]:
     """Missing links and heterogeneity, and what every client holds."""
-    graph, members = divide(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
+    graph, members = partition_dataset(
+        job.dataset, clients=job.clients, setting=job.setting, seed=job.seed
+    )
     found = partition_stats(graph, members)
     return {
         "missing_links": found.missing_links,
@@ -29,7 +31,7 @@ def preprocessing(job: Job, scratch: Path) -> dict[str, Any]:
     from fedgt_client.preprocess.cache import prepare
 
     config = RunConfig.build({"seed": job.seed})
-    parts = institutions(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
+    parts = institution_graphs(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
     # What a first call loads or compiles is no cost of the subgraph.
     prepare(parts[0], config, scratch / "first")
     seconds, cpu = [], []

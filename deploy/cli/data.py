@@ -8,9 +8,8 @@ import typer
 
 from deploy.cli.output import Json, console, print_json, print_table
 from fedgt_client.data.catalog import CATALOG, find
-from fedgt_client.data.institutions import divide
 from fedgt_client.data.paper_statistics import PaperStatistics, paper_statistics
-from fedgt_client.data.partition import SETTINGS
+from fedgt_client.data.partition import SETTINGS, partition_dataset
 from fedgt_client.data.stats import ClientStats, PartitionStats, partition_stats
 from fedgt_client.graph import Graph
 from shared.errors import FedGTError
@@ -81,7 +80,7 @@ def stats(
     json: Json = False,
 ) -> None:
     """Divide a dataset among clients and count what that does, beside the paper's figures."""
-    graph, members = divide(
+    graph, members = partition_dataset(
         dataset,
         clients=clients,
         setting=setting,

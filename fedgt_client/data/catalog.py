@@ -95,7 +95,7 @@ def load_dataset(
     else:
         graph = _open(name, source, data_dir)
     reduce = source is not None if largest_component is None else largest_component
-    return graph.subgraph(component_nodes(graph)) if reduce else graph
+    return graph.subgraph(largest_component_nodes(graph)) if reduce else graph
 
 
 def find(name: str, data_dir: Path | None = None) -> Path | None:
@@ -167,7 +167,7 @@ def _best_place(source: benchmarks.Source, data_dir: Path | None) -> tuple[Path,
     return folder, source.missing(folder)
 
 
-def component_nodes(graph: Graph) -> NDArray[np.int64]:
+def largest_component_nodes(graph: Graph) -> NDArray[np.int64]:
     """The nodes of the largest connected component, sorted; of the first among equals."""
     n = graph.num_nodes
     links = csr_array((np.ones(len(graph.indices), np.int8), graph.indices, graph.indptr), (n, n))

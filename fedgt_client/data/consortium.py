@@ -17,7 +17,7 @@ alone and at 80 % trained on all banks together, or on all of a kind.
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgt_client.data.streams import Stream
+from fedgt_client.data import RandomStream
 from fedgt_client.graph import Graph, undirected
 from shared.errors import FedGTError
 
@@ -60,7 +60,7 @@ def generate(banks: int, seed: int) -> tuple[Graph, Integers]:
         raise FedGTError(f"banks is {banks}, expected 1 or more")
     if seed < 0:
         raise FedGTError(f"seed is {seed}, expected 0 or more")
-    rng = np.random.default_rng([seed, Stream.GENERATOR])
+    rng = np.random.default_rng([seed, RandomStream.GENERATOR])
     bank = np.repeat(np.arange(banks), rng.integers(*ACCOUNTS, size=banks, endpoint=True))
     labels = _labels(bank, rng)
     features = _features(labels, bank % len(KINDS), rng)

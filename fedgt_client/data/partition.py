@@ -1,38 +1,100 @@
-"""Dividing one graph among clients, as the paper does (Section 5.1 and its appendices)."""
+"""Partition a graph among clients as the paper does (Section 5.1 and its appendices)."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pymetis
 from numpy.typing import NDArray
 
-from fedgt_client.data.streams import Stream
+from fedgt_client.data import RandomStream
+from fedgt_client.data.catalog import (
+    CONSORTIUM,
+    check_dataset,
+    largest_component_nodes,
+    load_dataset,
+)
+from fedgt_client.data.consortium import generate
+from fedgt_client.data.split import split_graph, split_ratios
 from fedgt_client.graph import Graph, undirected
 from shared.errors import FedGTError
 
 Nodes = NDArray[np.int64]
 
 SETTINGS = ("disjoint", "overlap", "louvain", "unbalanced")
-SAMPLES_PER_PART = 5  # overlapping clients that share a METIS part
-SMALLEST_SHARE = 0.1  # of its METIS part that an unbalanced client keeps
-METIS_CUTS = 10  # attempts of which METIS keeps the one that loses fewest links
-FEWEST_NODES = 5  # that an unbalanced client keeps, where its part has them
+SAMPLES_PER_PART = 5  # overlapping clients sampled from the same METIS part
+SMALLEST_SHARE = 0.1  # smallest share of its METIS part that an unbalanced client keeps
+METIS_CUTS = 10  # METIS tries this many cuts and keeps the one that loses fewest links
+FEWEST_NODES = 5  # fewest nodes of an unbalanced client, if its part has that many
 
 
-def partition(graph: Graph, clients: int, setting: str, seed: int) -> list[Nodes]:
-    """The node ids of every client, sorted.
+def partition_dataset(
+    dataset: str,
+    *,
+    clients: int,
+    setting: str,
+    seed: int,
+    data_dir: Path | None = None,
+    largest_component: bool | None = None,
+) -> tuple[Graph, list[NDArray[np.int64]]]:
+    """Return a dataset's whole graph with its split, and the node ids of every institution.
+
+    Accounts of ``consortium`` belong to a bank, so its ``disjoint`` institutions are the banks:
+    one is generated for each client. ``largest_component`` None leaves the choice to the dataset:
+    benchmarks are reduced to their largest connected component, ``consortium`` is not.
+    """
+    check_dataset(dataset, data_dir)
+    check_partition(clients, setting, seed)
+    if dataset == CONSORTIUM and setting == "disjoint":
+        graph, bank = generate(clients, seed)
+        if largest_component:
+            nodes = largest_component_nodes(graph)
+            graph, bank = graph.subgraph(nodes), bank[nodes]
+        members = [np.flatnonzero(bank == index) for index in range(clients)]
+    else:
+        graph = load_dataset(
+            dataset, data_dir=data_dir, seed=seed, largest_component=largest_component
+        )
+        members = partition_graph(graph, clients, setting, seed)
+    # Split before slicing: overlapping institutions must not train on each other's test labels.
+    return split_graph(graph, split_ratios(dataset, setting), seed), members
+
+
+def institution_graphs(
+    dataset: str,
+    *,
+    clients: int,
+    setting: str,
+    seed: int,
+    data_dir: Path | None = None,
+    largest_component: bool | None = None,
+) -> list[Graph]:
+    """Return the subgraph of every institution; arguments as for ``partition_dataset``."""
+    graph, members = partition_dataset(
+        dataset,
+        clients=clients,
+        setting=setting,
+        seed=seed,
+        data_dir=data_dir,
+        largest_component=largest_component,
+    )
+    return [graph.subgraph(nodes) for nodes in members]
+
+
+def partition_graph(graph: Graph, clients: int, setting: str, seed: int) -> list[Nodes]:
+    """Return the sorted node ids of every client.
 
     Parameters
     ----------
     graph : Graph
         The whole graph, n nodes.
     clients : int
-        How many clients, 1..n; a multiple of 5 for ``overlap``.
+        Number of clients, 1..n; a multiple of 5 for ``overlap``.
     setting : str
         ``disjoint``: METIS parts, every node at one client.
         ``overlap``: METIS into clients / 5 parts, each sampled 5 times at half its nodes; clients
-        5i..5i+4 stem from part i.
-        ``louvain``: communities, merged (or cut, where too large) to clients of similar size.
+        5i..5i+4 are samples of part i.
+        ``louvain``: communities, merged (and cut if too large) into clients of similar size.
         ``unbalanced``: a random 10-100 % of each METIS part.
     seed : int
         The same seed gives the same clients, in any process.
@@ -40,13 +102,13 @@ def partition(graph: Graph, clients: int, setting: str, seed: int) -> list[Nodes
     check_partition(clients, setting, seed)
     if clients > graph.num_nodes:
         raise FedGTError(f"clients is {clients}, but the graph has only {graph.num_nodes} nodes")
-    rng = np.random.default_rng([seed, Stream.PARTITION])
+    rng = np.random.default_rng([seed, RandomStream.PARTITION])
     if setting == "overlap":
-        parts = metis(graph, clients // SAMPLES_PER_PART, seed)
+        parts = metis_parts(graph, clients // SAMPLES_PER_PART, seed)
         return [_sample(part, 0.5, 1, rng) for part in parts for _ in range(SAMPLES_PER_PART)]
     if setting == "louvain":
         return _louvain(graph, clients, seed)
-    parts = metis(graph, clients, seed)
+    parts = metis_parts(graph, clients, seed)
     if setting == "unbalanced":
         shares = rng.uniform(SMALLEST_SHARE, 1.0, clients)
         pairs = zip(parts, shares, strict=True)
@@ -55,7 +117,7 @@ def partition(graph: Graph, clients: int, setting: str, seed: int) -> list[Nodes
 
 
 def check_partition(clients: int, setting: str, seed: int) -> None:
-    """Refuse a request that no graph could satisfy, before any graph is loaded."""
+    """Raise an error for a request that no graph can satisfy, before any graph is loaded."""
     if setting not in SETTINGS:
         raise FedGTError(f"setting is '{setting}', expected one of {', '.join(SETTINGS)}")
     if clients < 1:
@@ -68,18 +130,18 @@ def check_partition(clients: int, setting: str, seed: int) -> None:
         raise FedGTError(f"seed is {seed}, expected 0 or more")
 
 
-def metis(graph: Graph, parts: int, seed: int) -> list[Nodes]:
-    """METIS parts of similar size with few links between them; none is empty.
+def metis_parts(graph: Graph, parts: int, seed: int) -> list[Nodes]:
+    """Return METIS parts of similar size with few links between them; no part is empty.
 
-    Recursive bisection, best of ten cuts: of the configurations compared it comes closest to the
-    paper's missing links and heterogeneity over all datasets (``fedgt_client/data/README.md``).
+    Recursive bisection, best of ten cuts: of the configurations compared, this one comes closest
+    to the paper's missing links and heterogeneity over all datasets (``docs/data.md``).
     """
     if parts == 1:
         return [np.arange(graph.num_nodes)]
     indptr, indices = graph.indptr, graph.indices
-    if graph.directed:  # METIS takes every link in both rows
+    if graph.directed:  # METIS expects every link in both rows
         indptr, indices = undirected(*graph.arcs(), graph.num_nodes)
-    # METIS seeds the C library's generator, to which 0 and 1 are the same seed.
+    # METIS seeds the C library's generator, which treats 0 and 1 as the same seed.
     options = pymetis.Options(seed=seed % (2**31 - 1) + 1, ncuts=METIS_CUTS)
     adjacency = pymetis.CSRAdjacency(indptr.astype(np.int32), indices.astype(np.int32))
     membership = np.asarray(
@@ -89,7 +151,7 @@ def metis(graph: Graph, parts: int, seed: int) -> list[Nodes]:
 
 
 def _fill_empty(parts: list[Nodes]) -> list[Nodes]:
-    """Give each empty part a node of the then largest one; METIS can leave some on tiny graphs."""
+    """Move a node of the largest part into each empty one: METIS leaves some on tiny graphs."""
     for index, part in enumerate(parts):
         if len(part) == 0:
             largest = max(range(len(parts)), key=lambda other: len(parts[other]))
@@ -98,17 +160,17 @@ def _fill_empty(parts: list[Nodes]) -> list[Nodes]:
 
 
 def _sample(part: Nodes, share: float, fewest: int, rng: np.random.Generator) -> Nodes:
-    """A random share of a part's nodes, rounded up, sorted."""
+    """Draw a random share of a part's nodes, rounded up; return them sorted."""
     size = min(len(part), max(fewest, math.ceil(share * len(part))))
     return np.sort(rng.choice(part, size, replace=False))
 
 
 def _louvain(graph: Graph, clients: int, seed: int) -> list[Nodes]:
-    """Louvain communities packed into clients of similar size.
+    """Pack Louvain communities into clients of similar size.
 
-    A community above the mean size of a client is first cut by METIS, so that it loses few links.
+    A community larger than the mean client is first cut by METIS, so that few links are lost.
     """
-    import networkx as nx  # only here: it takes longer to import than a partition to make
+    import networkx as nx  # here: its import takes longer than making a partition
 
     network = nx.Graph()
     network.add_nodes_from(range(graph.num_nodes))
@@ -119,7 +181,7 @@ def _louvain(graph: Graph, clients: int, seed: int) -> list[Nodes]:
     for community in communities:
         nodes = np.array(sorted(community), np.int64)
         cuts = math.ceil(len(nodes) * clients / graph.num_nodes)
-        pieces += [nodes[part] for part in metis(graph.subgraph(nodes), cuts, seed)]
+        pieces += [nodes[part] for part in metis_parts(graph.subgraph(nodes), cuts, seed)]
     bins: list[list[Nodes]] = [[] for _ in range(clients)]
     sizes = [0] * clients
     for piece in sorted(pieces, key=lambda nodes: (-len(nodes), nodes[0])):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgt_client.data.streams import Stream
+from fedgt_client.data import RandomStream
 from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
 
@@ -40,7 +40,7 @@ def random_split(num_nodes: int, ratios: Ratios, seed: int) -> tuple[Mask, Mask,
     shares_valid = all(math.isfinite(share) and share >= 0 for share in ratios)
     if len(ratios) != 3 or not shares_valid or not math.isclose(sum(ratios), 1.0, abs_tol=1e-6):
         raise FedGTError(f"split ratios are {ratios}, expected three shares that sum to 1")
-    order = np.random.default_rng([seed, Stream.SPLIT]).permutation(num_nodes)
+    order = np.random.default_rng([seed, RandomStream.SPLIT]).permutation(num_nodes)
     first, second = round(num_nodes * ratios[0]), round(num_nodes * (ratios[0] + ratios[1]))
     train, val, test = (np.zeros(num_nodes, np.bool_) for _ in range(3))
     train[order[:first]] = True

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from flwr.app import UserConfig
 
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from fedgt_client.folders import cache_dir
 from fedgt_client.graph import Graph
 from shared.config import RunConfig
@@ -34,7 +34,7 @@ def _share(config: RunConfig, index: int, clients: int) -> Graph:
     name = f"{config.dataset}-{config.setting}-{clients}-{config.seed}"
     folder = cache_dir() / "partitions" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
     if config.dataset == "consortium" or not folder.exists():
-        parts = institutions(
+        parts = institution_graphs(
             config.dataset,
             clients=clients,
             setting=config.setting,

@@ -13,7 +13,7 @@ import pytest
 from deploy.machine import PATIENCE, Process, free_ports, machine_environment
 from deploy.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from tests.deploy.compose import Container, load, mounts
 
 pytestmark = [
@@ -142,7 +142,7 @@ def wait_until_healthy(container: Container, process: Process) -> None:
 def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Container], Path]]) -> None:
     with marked_processes() as mark:
         containers, kits = layout(Host(tmp_path, mark))
-        graphs = institutions("consortium", clients=3, setting="disjoint", seed=0)
+        graphs = institution_graphs("consortium", clients=3, setting="disjoint", seed=0)
         for bank, graph in zip(_NAMES, graphs, strict=True):
             graph.save(kits / bank / "data")
             for path in (kits / bank / "data").iterdir():

@@ -15,7 +15,7 @@ import pytest
 
 from deploy.deployed import three_banks
 from deploy.processes import marked_processes
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 
 _FEDGT = "from deploy.cli import main; main()"
 _ROOT = Path(__file__).parents[2]
@@ -61,7 +61,10 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def test_the_banks_are_of_one_kind() -> None:
-    banks, six = three_banks(0), institutions("consortium", clients=6, setting="disjoint", seed=0)
+    banks, six = (
+        three_banks(0),
+        institution_graphs("consortium", clients=6, setting="disjoint", seed=0),
+    )
     assert list(banks) == ["bank-a", "bank-b", "bank-c"]
     for bank, expected in zip(banks.values(), six[::2], strict=True):
         np.testing.assert_array_equal(bank.features, expected.features)

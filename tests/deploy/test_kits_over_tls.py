@@ -13,7 +13,7 @@ from deploy.machine import PATIENCE, Machine, free_ports
 from deploy.processes import marked_processes
 from deploy.provision.layout import revoke
 from deploy.provision.node_key import make_node_key
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from shared.config import Scalar
 from tests.deploy.faults.scene import processes_over_tls
 
@@ -60,7 +60,7 @@ def admission(bank: Machine) -> State:
 
 
 def test_a_federation_of_kits(tmp_path: Path) -> None:
-    graphs = institutions("consortium", clients=3, setting="disjoint", seed=0)
+    graphs = institution_graphs("consortium", clients=3, setting="disjoint", seed=0)
     with marked_processes() as mark:
         federation = LocalFederation(
             tmp_path, dict(zip(NAMES, graphs, strict=True)), mark, own_keys=["bank-c"]

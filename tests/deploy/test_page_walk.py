@@ -13,7 +13,7 @@ import pytest
 
 from deploy.machine import PATIENCE, Process, free_ports, machine_environment
 from deploy.processes import ProcessMark, marked_processes
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
 from tests.deploy.page import Block, blocks, command_names
 
@@ -137,7 +137,7 @@ class Walk:
     reason="Flower's SuperLink has no database in an environment whose path has a space",
 )
 def test_the_page_from_top_to_bottom(tmp_path: Path) -> None:
-    banks = institutions("consortium", clients=6, setting="disjoint", seed=0)
+    banks = institution_graphs("consortium", clients=6, setting="disjoint", seed=0)
     with marked_processes() as mark:
         walk = Walk(tmp_path, mark)
         for bank, graph in zip(_HOSTS[1:], (banks[0], banks[2]), strict=True):

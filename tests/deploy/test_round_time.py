@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy.processes import marked_processes
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from shared.config import Scalar
 from tests.deploy.faults.scene import processes_over_tls, wait_until
 from tests.deploy.federations import Running
@@ -121,7 +121,7 @@ def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
 
 @pytest.mark.usefixtures("real_data")
 def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
-    parts = institutions("cora", clients=3, setting="disjoint", seed=0)
+    parts = institution_graphs("cora", clients=3, setting="disjoint", seed=0)
     with marked_processes() as mark:
         federation = Running(tmp_path, mark, dict(zip(NAMES, parts, strict=True)))
         nothing = statistics.median(rounds_of_nothing(federation, tmp_path))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.processes import marked_processes
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from tests.deploy.faults.scene import PATIENCE, SMALL, processes_over_tls, wait_until
 from tests.deploy.federations import Running
 
@@ -24,7 +24,7 @@ SETTINGS = {**SMALL, "run-name": "small", "rounds": 1000, "min-institutions": 4}
 
 
 def test_workers_and_their_supernodes(tmp_path: Path) -> None:
-    parts = institutions("consortium", clients=4, setting="disjoint", seed=0)
+    parts = institution_graphs("consortium", clients=4, setting="disjoint", seed=0)
     with marked_processes() as mark:
         federation = Running(tmp_path, mark, dict(zip(ENDS, parts, strict=True)))
         federation.start_run(SETTINGS)

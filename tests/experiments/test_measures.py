@@ -7,7 +7,7 @@ import pytest
 from experiments.embeddings import embeddings
 from experiments.job import Job
 from experiments.measures import preprocessing, statistics
-from fedgt_client.data.institutions import divide
+from fedgt_client.data.partition import partition_dataset
 from fedgt_client.data.stats import partition_stats
 from tests.experiments.jobs import statistics_of
 
@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_statistics_are_those_of_the_partition() -> None:
     facts = statistics(statistics_of())
-    graph, members = divide("consortium", clients=3, setting="disjoint", seed=0)
+    graph, members = partition_dataset("consortium", clients=3, setting="disjoint", seed=0)
     expected = partition_stats(graph, members)
     assert facts["missing_links"] == expected.missing_links
     assert facts["heterogeneity"] == pytest.approx(expected.heterogeneity, abs=1e-5)

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.federation import LocalFederation
 from deploy.machine import Process
-from fedgt_client.data.institutions import institutions
+from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
 from shared.config import Scalar
 from shared.files import Array, open_tensors
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 def banks(*names: str) -> dict[str, Graph]:
     """Data of as many institutions."""
-    graphs = institutions("consortium", clients=len(names), setting="disjoint", seed=0)
+    graphs = institution_graphs("consortium", clients=len(names), setting="disjoint", seed=0)
     return dict(zip(names, graphs, strict=True))
 
 

@@ -12,7 +12,13 @@ import pytest
 
 from fedgt_client.data import benchmarks
 from fedgt_client.data.benchmarks import SOURCES, row_normalised
-from fedgt_client.data.catalog import CATALOG, component_nodes, dataset_names, find, load_dataset
+from fedgt_client.data.catalog import (
+    CATALOG,
+    dataset_names,
+    find,
+    largest_component_nodes,
+    load_dataset,
+)
 from fedgt_client.graph import SparseRows
 from shared.errors import FedGTError
 from tests.fedgt_client.small_graphs import small_graph
@@ -101,7 +107,7 @@ def test_a_download_is_kept(no_data: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_importing_the_catalog_does_not_import_torch() -> None:
     script = (
         "import sys, fedgt_client.data.catalog\n"
-        "import fedgt_client.data.institutions, fedgt_client.data.stats\n"
+        "import fedgt_client.data.partition, fedgt_client.data.stats\n"
         "assert not {'torch', 'torch_geometric', 'networkx'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -114,9 +120,9 @@ def test_rows_sum_to_one_or_stay_zero() -> None:
 
 def test_largest_component() -> None:
     graph = small_graph(8, [(0, 1), (2, 3), (3, 4), (4, 5), (6, 7)])
-    assert component_nodes(graph).tolist() == [2, 3, 4, 5]
-    assert component_nodes(small_graph(3, [])).tolist() == [0]
-    assert component_nodes(small_graph(4, [(2, 3), (0, 1)])).tolist() == [0, 1]
+    assert largest_component_nodes(graph).tolist() == [2, 3, 4, 5]
+    assert largest_component_nodes(small_graph(3, [])).tolist() == [0]
+    assert largest_component_nodes(small_graph(4, [(2, 3), (0, 1)])).tolist() == [0, 1]
 
 
 # ogbn-arxiv: a small file in its real layout.

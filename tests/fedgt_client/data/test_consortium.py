@@ -5,7 +5,7 @@ import pytest
 
 from fedgt_client.data.catalog import CATALOG, load_dataset
 from fedgt_client.data.consortium import CLASSES, DEFAULT_BANKS, FEATURES, KINDS, generate
-from fedgt_client.data.institutions import divide, institutions
+from fedgt_client.data.partition import institution_graphs, partition_dataset
 from fedgt_client.data.stats import heterogeneity, partition_stats
 from shared.errors import FedGTError
 
@@ -37,7 +37,7 @@ def test_seed_decides() -> None:
 
 def test_under_a_second() -> None:
     start = time.perf_counter()
-    institutions("consortium", clients=6, setting="disjoint", seed=3)
+    institution_graphs("consortium", clients=6, setting="disjoint", seed=3)
     assert time.perf_counter() - start < 1
 
 
@@ -52,7 +52,7 @@ def test_catalog_states_its_size() -> None:
 
 def test_institutions_are_the_banks() -> None:
     graph, bank = generate(6, 2)
-    whole, members = divide("consortium", clients=6, setting="disjoint", seed=2)
+    whole, members = partition_dataset("consortium", clients=6, setting="disjoint", seed=2)
     assert [nodes.tolist() for nodes in members] == [
         np.flatnonzero(bank == index).tolist() for index in range(6)
     ]
@@ -60,7 +60,7 @@ def test_institutions_are_the_banks() -> None:
 
 
 def test_links_between_banks_are_lost() -> None:
-    stats = partition_stats(*divide("consortium", clients=6, setting="disjoint", seed=0))
+    stats = partition_stats(*partition_dataset("consortium", clients=6, setting="disjoint", seed=0))
     graph = load_dataset("consortium")
     assert 0.1 < stats.missing_links / graph.num_edges < 0.3
 
@@ -88,13 +88,13 @@ def test_links_seek_their_class() -> None:
     ("setting", "clients"), [("overlap", 10), ("louvain", 4), ("unbalanced", 8), ("disjoint", 1)]
 )
 def test_other_settings(setting: str, clients: int) -> None:
-    parts = institutions("consortium", clients=clients, setting=setting, seed=1)
+    parts = institution_graphs("consortium", clients=clients, setting=setting, seed=1)
     assert len(parts) == clients
     assert min(part.num_nodes for part in parts) > 0
 
 
 def test_largest_component_keeps_the_banks() -> None:
-    whole, members = divide(
+    whole, members = partition_dataset(
         "consortium", clients=6, setting="disjoint", seed=0, largest_component=True
     )
     assert sum(len(nodes) for nodes in members) == whole.num_nodes

@@ -5,8 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgt_client.data.institutions import divide, institutions
-from fedgt_client.data.partition import SETTINGS, partition
+from fedgt_client.data.partition import (
+    SETTINGS,
+    institution_graphs,
+    partition_dataset,
+    partition_graph,
+)
 from fedgt_client.graph import csr_from_arcs
 from shared.errors import FedGTError
 from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
@@ -14,36 +18,36 @@ from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
 def test_unknown_setting() -> None:
     with pytest.raises(FedGTError, match="setting is 'metis', expected one of disjoint, overlap"):
-        partition(ring(10), 2, "metis", 0)
+        partition_graph(ring(10), 2, "metis", 0)
 
 
 @pytest.mark.parametrize("clients", [0, -3])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_no_clients(clients: int, setting: str) -> None:
     with pytest.raises(FedGTError, match=f"clients is {clients}, expected 1 or more"):
-        partition(ring(10), clients, setting, 0)
+        partition_graph(ring(10), clients, setting, 0)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_more_clients_than_nodes(setting: str) -> None:
     with pytest.raises(FedGTError, match="clients is 15, but the graph has only 10 nodes"):
-        partition(ring(10), 15, setting, 0)
+        partition_graph(ring(10), 15, setting, 0)
 
 
 def test_overlap_takes_multiples_of_five() -> None:
     with pytest.raises(FedGTError, match="clients is 12, expected a multiple of 5"):
-        partition(ring(100), 12, "overlap", 0)
+        partition_graph(ring(100), 12, "overlap", 0)
 
 
 def test_negative_seed() -> None:
     with pytest.raises(FedGTError, match="seed is -1"):
-        partition(ring(10), 2, "disjoint", -1)
+        partition_graph(ring(10), 2, "disjoint", -1)
 
 
 @pytest.mark.parametrize("setting", ["disjoint", "louvain"])
 @pytest.mark.parametrize("clients", [1, 2, 7, 20])
 def test_every_node_at_one_client(setting: str, clients: int) -> None:
-    parts = partition(random_graph(300, 900, seed=0), clients, setting, seed=0)
+    parts = partition_graph(random_graph(300, 900, seed=0), clients, setting, seed=0)
     assert len(parts) == clients
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(300))
     for part in parts:
@@ -58,7 +62,7 @@ def test_every_node_at_one_client(setting: str, clients: int) -> None:
 def test_no_client_is_empty(setting: str, links: int, nodes: int) -> None:
     graph = random_graph(nodes, links, seed=1)
     for clients in (5,) if setting == "overlap" else range(1, nodes + 1):
-        parts = partition(graph, clients, setting, seed=0)
+        parts = partition_graph(graph, clients, setting, seed=0)
         assert len(parts) == clients
         assert min(len(part) for part in parts) > 0
 
@@ -66,18 +70,18 @@ def test_no_client_is_empty(setting: str, links: int, nodes: int) -> None:
 def test_few_links_are_cut() -> None:
     cliques = [(a + base, b + base) for base in (0, 10, 20) for a in range(10) for b in range(a)]
     graph = small_graph(30, [*cliques, (0, 10), (10, 20)])
-    parts = partition(graph, 3, "disjoint", seed=0)
+    parts = partition_graph(graph, 3, "disjoint", seed=0)
     assert sorted(part.tolist() for part in parts) == [
         list(range(base, base + 10)) for base in (0, 10, 20)
     ]
-    assert sorted(part.tolist() for part in partition(graph, 3, "louvain", seed=0)) == sorted(
+    assert sorted(part.tolist() for part in partition_graph(graph, 3, "louvain", seed=0)) == sorted(
         part.tolist() for part in parts
     )
 
 
 def test_overlap_samples_halves_of_parts() -> None:
     graph = random_graph(201, 600, seed=5)
-    halves = partition(graph, 10, "overlap", seed=3)
+    halves = partition_graph(graph, 10, "overlap", seed=3)
     assert len(halves) == 10
     families = [set(np.concatenate(halves[start : start + 5])) for start in (0, 5)]
     assert not families[0] & families[1]
@@ -91,8 +95,8 @@ def test_overlap_samples_halves_of_parts() -> None:
 
 def test_unbalanced_keeps_ten_to_all_percent() -> None:
     graph = random_graph(1000, 4000, seed=6)
-    whole = partition(graph, 10, "disjoint", seed=4)
-    kept = partition(graph, 10, "unbalanced", seed=4)
+    whole = partition_graph(graph, 10, "disjoint", seed=4)
+    kept = partition_graph(graph, 10, "unbalanced", seed=4)
     shares = [len(few) / len(part) for few, part in zip(kept, whole, strict=True)]
     assert all(set(few) <= set(part) for few, part in zip(kept, whole, strict=True))
     assert min(shares) >= 0.1
@@ -101,7 +105,7 @@ def test_unbalanced_keeps_ten_to_all_percent() -> None:
 
 
 def test_unbalanced_keeps_a_few_nodes() -> None:
-    parts = partition(ring(60), 10, "unbalanced", seed=0)
+    parts = partition_graph(ring(60), 10, "unbalanced", seed=0)
     assert min(len(part) for part in parts) >= 5
 
 
@@ -110,13 +114,13 @@ def test_directed_graphs_are_divided_too() -> None:
     indptr, indices = csr_from_arcs(np.arange(40), (np.arange(40) + 1) % 40, 40)
     one_way = replace(graph, indptr=indptr, indices=indices, directed=True)
     for setting in ("disjoint", "louvain"):
-        assert sum(len(part) for part in partition(one_way, 4, setting, seed=0)) == 40
+        assert sum(len(part) for part in partition_graph(one_way, 4, setting, seed=0)) == 40
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_seed_decides(setting: str) -> None:
     graph = random_graph(400, 1200, seed=8)
-    runs = [partition(graph, 5, setting, seed) for seed in (0, 0, 1)]
+    runs = [partition_graph(graph, 5, setting, seed) for seed in (0, 0, 1)]
     first, again, other = ([part.tolist() for part in run] for run in runs)
     assert first == again
     assert first != other
@@ -125,9 +129,9 @@ def test_seed_decides(setting: str) -> None:
 @pytest.mark.slow
 def test_a_new_process_divides_alike() -> None:
     script = (
-        "import hashlib; from fedgt_client.data.institutions import divide\n"
+        "import hashlib; from fedgt_client.data.partition import partition_dataset\n"
         "for setting in ('disjoint', 'overlap', 'louvain', 'unbalanced'):\n"
-        "    graph, members = divide('consortium', clients=5, setting=setting, seed=3)\n"
+        "    graph, members = partition_dataset('consortium', clients=5, setting=setting, seed=3)\n"
         "    print(hashlib.sha256(graph.digest().encode() + str([m.tolist() for m in members])"
         ".encode()).hexdigest())"
     )
@@ -147,8 +151,8 @@ def test_a_new_process_divides_alike() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_one_split_for_all(setting: str) -> None:
-    graph, members = divide("consortium", clients=5, setting=setting, seed=0)
-    parts = institutions("consortium", clients=5, setting=setting, seed=0)
+    graph, members = partition_dataset("consortium", clients=5, setting=setting, seed=0)
+    parts = institution_graphs("consortium", clients=5, setting=setting, seed=0)
     for nodes, part in zip(members, parts, strict=True):
         assert np.array_equal(part.train, graph.train[nodes])
         assert np.array_equal(part.test, graph.test[nodes])

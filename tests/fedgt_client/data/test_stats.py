@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fedgt_client.data.institutions import divide
 from fedgt_client.data.paper_statistics import CLIENT_COUNTS, paper_statistics
+from fedgt_client.data.partition import partition_dataset
 from fedgt_client.data.stats import heterogeneity, partition_stats
 from tests.fedgt_client.small_graphs import random_graph, small_graph
 
@@ -100,7 +100,9 @@ LINKS_APART = {
 )
 def test_paper_tables(dataset: str, setting: str) -> None:
     for clients in CLIENT_COUNTS[setting]:
-        ours = partition_stats(*divide(dataset, clients=clients, setting=setting, seed=0))
+        ours = partition_stats(
+            *partition_dataset(dataset, clients=clients, setting=setting, seed=0)
+        )
         paper = paper_statistics(dataset, setting, clients)
         assert ours.heterogeneity == pytest.approx(paper.heterogeneity, abs=0.05)
         if (dataset, setting, clients) not in LINKS_APART:
@@ -111,7 +113,9 @@ def test_paper_tables(dataset: str, setting: str) -> None:
 @pytest.mark.usefixtures("real_data")
 def test_two_cells_of_the_paper_are_exchanged() -> None:
     disjoint, overlap = (
-        partition_stats(*divide("amazon-photo", clients=clients, setting=setting, seed=0))
+        partition_stats(
+            *partition_dataset("amazon-photo", clients=clients, setting=setting, seed=0)
+        )
         for setting, clients in (("disjoint", 5), ("overlap", 10))
     )
     printed = (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fedgt_client.data import institutions as division
 from fedgt_client.data import subgraph
+from fedgt_client.data.partition import institution_graphs
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.graph import Graph
 from shared.config import Scalar
@@ -46,7 +46,7 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(clients)
         return [two_groups(20 + 2 * index, seed=seed) for index in range(clients)]
 
-    monkeypatch.setattr(subgraph, "institutions", make)
+    monkeypatch.setattr(subgraph, "institution_graphs", make)
     return calls
 
 
@@ -74,5 +74,5 @@ def test_another_division_is_another(divided: list[int]) -> None:
 def test_banks_of_the_consortium() -> None:
     config = settings(dataset="consortium")
     found = open_institution({"partition-id": 1, "num-partitions": 3}, config)
-    expected = division.institutions("consortium", clients=3, setting="disjoint", seed=0)
+    expected = institution_graphs("consortium", clients=3, setting="disjoint", seed=0)
     assert found.digest() == expected[1].digest()
