@@ -1,21 +1,18 @@
-"""Where files of a user live unless they say otherwise."""
+"""Default folders for a user's files."""
 
 import os
 from pathlib import Path
 
+from platformdirs import user_cache_path, user_state_path
+
 
 def cache_dir() -> Path:
-    """What can be made again: ``$FEDGT_CACHE``, else the XDG cache folder."""
-    return _place("FEDGT_CACHE", "XDG_CACHE_HOME", ".cache")
+    """Return the folder for files that can be made again: ``$FEDGT_CACHE``, else the user's."""
+    chosen = os.environ.get("FEDGT_CACHE")
+    return Path(chosen) if chosen else user_cache_path("fedgt", appauthor=False)
 
 
 def state_dir() -> Path:
-    """What must survive a restart: ``$FEDGT_STATE``, else the XDG state folder."""
-    return _place("FEDGT_STATE", "XDG_STATE_HOME", ".local/state")
-
-
-def _place(own: str, xdg: str, fallback: str) -> Path:
-    if chosen := os.environ.get(own):
-        return Path(chosen)
-    base = os.environ.get(xdg)
-    return (Path(base) if base else Path.home() / fallback) / "fedgt"
+    """Return the folder for files that must survive: ``$FEDGT_STATE``, else the user's."""
+    chosen = os.environ.get("FEDGT_STATE")
+    return Path(chosen) if chosen else user_state_path("fedgt", appauthor=False)

@@ -1,4 +1,4 @@
-"""Graph: the one form in which a (sub)graph travels through the code."""
+"""Graph: the in-memory and on-disk form of a graph or subgraph."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from shared.errors import FedGTError
 from shared.files import Array, atomic_folder, open_tensors, write_json, write_tensors
@@ -18,55 +19,48 @@ SPLITS = ("train", "val", "test")
 _TENSORS = "graph.safetensors"
 _DESCRIPTION = "graph.json"
 _FORMAT = 1
-_SPARSE_PARTS = ("indptr", "indices", "values")
+# Names of the arrays of a sparse feature matrix in the file, with their types there.
+_SPARSE_PARTS = {"indptr": np.int64, "indices": np.int32, "values": np.float32}
 
 
-@dataclass(frozen=True)
-class SparseRows:
-    """A float32 matrix of shape (n, p) whose rows are mostly zero, in CSR form."""
+def sparse_features(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[np.float32], columns: int
+) -> csr_array:
+    """Return a float32 matrix of shape (n, columns) around existing CSR arrays.
 
-    indptr: NDArray[np.int64]  # shape: (n + 1,)
-    indices: NDArray[np.int32]  # shape: (nnz,)
-    values: NDArray[np.float32]  # shape: (nnz,)
-    columns: int  # p
-
-    @classmethod
-    def from_dense(cls, dense: NDArray[np.float32]) -> Self:
-        """The non-zero entries of ``dense``, shape (n, p)."""
-        rows, columns = np.nonzero(dense)
-        indptr = np.zeros(len(dense) + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=len(dense)), out=indptr[1:])
-        return cls(
-            indptr,
-            columns.astype(np.int32),
-            dense[rows, columns].astype(np.float32),
-            dense.shape[1],
+    The constructor of ``csr_array`` would copy both of the large arrays of a memory-mapped file:
+    ``indices`` to 64 bits, as ``indptr`` has them (both must be of one type), and views of a file
+    because it takes them for leftovers of a larger array. Only ``indptr`` is converted here.
+    """
+    if indptr[0] != 0 or np.any(np.diff(indptr) < 0):
+        raise FedGTError("the row pointers of the sparse features do not increase from 0")
+    if not len(indices) == len(values) == indptr[-1]:
+        raise FedGTError(
+            f"sparse features have {len(indices)} columns, {len(values)} values and "
+            f"{indptr[-1]} entries by their row pointers"
         )
-
-    def rows(self, nodes: NDArray[np.int64]) -> "SparseRows":
-        """The rows of ``nodes``, in their order."""
-        indptr, positions = _row_positions(self.indptr, nodes)
-        return SparseRows(indptr, self.indices[positions], self.values[positions], self.columns)
-
-    def dense(self) -> NDArray[np.float32]:
-        """The same matrix with its zeros, shape (n, p)."""
-        matrix = np.zeros((len(self.indptr) - 1, self.columns), np.float32)
-        rows = np.repeat(np.arange(len(matrix)), np.diff(self.indptr))
-        matrix[rows, self.indices] = self.values
-        return matrix
+    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
+        raise FedGTError(f"sparse features name a column outside 0..{columns - 1}")
+    index_type = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64
+    shape = (len(indptr) - 1, columns)
+    matrix = csr_array(shape, shape=shape, dtype=np.float32)
+    matrix.indptr = indptr.astype(index_type, copy=False)
+    matrix.indices = indices.astype(index_type, copy=False)
+    matrix.data = values
+    return matrix
 
 
 @dataclass(frozen=True)
 class Graph:
     """Nodes with features and labels, and links between them.
 
-    Row ``i`` of the CSR adjacency lists the neighbours of node ``i``; an undirected link stands in
-    both rows. There are no self-loops and no duplicate links.
+    Row ``i`` of the CSR adjacency lists the neighbours of node ``i``; an undirected link is stored
+    in both rows. There are no self-loops and no duplicate links.
     """
 
     indptr: NDArray[np.int64]  # shape: (n + 1,)
     indices: NDArray[np.int32]  # shape: (m,), sorted within a row
-    features: NDArray[np.float32] | SparseRows  # shape: (n, p)
+    features: NDArray[np.float32] | csr_array  # shape: (n, p)
     labels: NDArray[np.int64]  # shape: (n,), UNLABELLED where not known
     train: NDArray[np.bool_]  # shape: (n,)
     val: NDArray[np.bool_]  # shape: (n,)
@@ -77,14 +71,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         n = self.num_nodes
-        if isinstance(self.features, SparseRows):
-            shape = (len(self.features.indptr) - 1, self.features.columns)
-        else:
-            shape = self.features.shape
-        if shape != (n, len(self.feature_names)):
-            raise FedGTError(
-                f"features have shape {shape}, expected ({n}, {len(self.feature_names)})"
-            )
+        if (shape := self.features.shape) != (n, self.num_features):
+            raise FedGTError(f"features have shape {shape}, expected ({n}, {self.num_features})")
         for name in ("labels", *SPLITS):
             if (found := getattr(self, name).shape) != (n,):
                 raise FedGTError(f"{name} has shape {found}, expected ({n},)")
@@ -97,35 +85,35 @@ class Graph:
 
     @property
     def num_nodes(self) -> int:
-        """n."""
+        """Return n."""
         return len(self.indptr) - 1
 
     @property
     def num_edges(self) -> int:
-        """Links, an undirected one counted once."""
+        """Return the number of links; an undirected link counts once."""
         return len(self.indices) if self.directed else len(self.indices) // 2
 
     @property
     def num_features(self) -> int:
-        """p."""
+        """Return p."""
         return len(self.feature_names)
 
     @property
     def num_classes(self) -> int:
-        """Classes the federation agreed on, present here or not."""
+        """Return the number of classes the federation agreed on, present here or not."""
         return len(self.class_names)
 
     def dense_features(self) -> NDArray[np.float32]:
-        """The feature matrix with its zeros, shape (n, p)."""
-        return self.features.dense() if isinstance(self.features, SparseRows) else self.features
+        """Return the feature matrix with its zeros, shape (n, p)."""
+        return self.features.toarray() if isinstance(self.features, csr_array) else self.features
 
     def arcs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Source and target of every stored arc, each of shape (m,)."""
+        """Return source and target of every stored arc, each of shape (m,)."""
         sources = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
         return sources, self.indices.astype(np.int64)
 
     def subgraph(self, nodes: NDArray[np.int64]) -> "Graph":
-        """What the given nodes hold among themselves; links to others are lost."""
+        """Return the subgraph induced by ``nodes``, in their order; links to others are lost."""
         position = np.full(self.num_nodes, -1, np.int64)
         position[nodes] = np.arange(len(nodes))
         indptr, places = _row_positions(self.indptr, nodes)
@@ -133,12 +121,11 @@ class Graph:
         sources = np.repeat(np.arange(len(nodes)), np.diff(indptr))
         kept = targets >= 0
         indptr, indices = csr_from_arcs(sources[kept], targets[kept], len(nodes))
-        features = self.features
         return replace(
             self,
             indptr=indptr,
             indices=indices,
-            features=features.rows(nodes) if isinstance(features, SparseRows) else features[nodes],
+            features=self.features[nodes],
             labels=self.labels[nodes],
             train=self.train[nodes],
             val=self.val[nodes],
@@ -146,7 +133,7 @@ class Graph:
         )
 
     def digest(self) -> str:
-        """A SHA-256 of everything the graph holds, to key caches by content."""
+        """Return the SHA-256 of the graph's whole content, which caches use as a key."""
         digest = hashlib.sha256()
         for name, array in sorted(self._tensors().items()):
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
@@ -155,7 +142,7 @@ class Graph:
         return digest.hexdigest()
 
     def save(self, folder: Path, *, force: bool = False) -> None:
-        """Write the graph as a folder, whole or not at all."""
+        """Write the graph as a folder, atomically."""
         with atomic_folder(folder, force=force) as staging:
             self.write_into(staging)
 
@@ -190,10 +177,10 @@ class Graph:
     def _from_parts(cls, tensors: dict[str, Array], description: dict[str, Any]) -> Self:
         feature_names = tuple(description["feature_names"])
         if "features" in tensors:
-            features: Array | SparseRows = tensors["features"]
+            features: Array | csr_array = tensors["features"]
         else:
             indptr, indices, values = (tensors[f"features.{part}"] for part in _SPARSE_PARTS)
-            features = SparseRows(indptr, indices, values, len(feature_names))
+            features = sparse_features(indptr, indices, values, len(feature_names))
         return cls(
             features=features,
             feature_names=feature_names,
@@ -208,9 +195,10 @@ class Graph:
             for field in fields(self)
             if isinstance(value := getattr(self, field.name), np.ndarray)
         }
-        if isinstance(self.features, SparseRows):
-            for part in _SPARSE_PARTS:
-                tensors[f"features.{part}"] = getattr(self.features, part)
+        if isinstance(self.features, csr_array):
+            arrays = (self.features.indptr, self.features.indices, self.features.data)
+            for (part, kind), array in zip(_SPARSE_PARTS.items(), arrays, strict=True):
+                tensors[f"features.{part}"] = array.astype(kind, copy=False)
         return tensors
 
     def _description(self) -> dict[str, object]:
@@ -227,13 +215,13 @@ class Graph:
 def csr_from_arcs(
     sources: NDArray[np.int64], targets: NDArray[np.int64], num_nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """CSR form of the given arcs, rows sorted, duplicates and self-loops dropped.
+    """Return ``indptr``, shape (num_nodes + 1,), and ``indices`` of the CSR form of the arcs.
 
-    Returns ``indptr`` of shape (num_nodes + 1,) and ``indices``.
+    Rows are sorted; duplicates and self-loops are dropped.
     """
     kept = sources != targets
-    # One sortable number an arc: a single sort both orders and deduplicates. np.unique would hash
-    # first, which takes ten times as long for millions of arcs.
+    # One number per arc: a single sort both orders and deduplicates. np.unique hashes first, which
+    # takes ten times as long for millions of arcs.
     keys = np.sort(sources[kept].astype(np.int64) * num_nodes + targets[kept])
     keys = keys[np.diff(keys, prepend=-1) != 0]
     indptr = np.zeros(num_nodes + 1, np.int64)
@@ -244,7 +232,7 @@ def csr_from_arcs(
 def undirected(
     sources: NDArray[np.int64], targets: NDArray[np.int64], num_nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """As ``csr_from_arcs``, with every arc in both directions."""
+    """Return what ``csr_from_arcs`` does, with every arc in both directions."""
     return csr_from_arcs(
         np.concatenate([sources, targets]), np.concatenate([targets, sources]), num_nodes
     )
@@ -253,7 +241,7 @@ def undirected(
 def _row_positions(
     indptr: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """New indptr for the chosen rows, and where their entries stand in the old arrays."""
+    """Return the indptr of the chosen rows, and where their entries are in the old arrays."""
     lengths = np.diff(indptr)[rows]
     chosen = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(lengths, out=chosen[1:])

@@ -1,8 +1,8 @@
-"""The one exception that means: the user can mend this."""
+"""The exception for errors that the user can fix."""
 
 
 class FedGTError(Exception):
-    """A fault in the input or the surroundings, in one line that says what to do.
+    """Error in the input or the environment, as one line that says what to do.
 
-    The command line prints it without a traceback and exits with 2.
+    The command line prints it without a traceback and exits with status 2.
     """

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: atomic writes, memory-mapped tensors."""
+"""Atomic writes of files and folders, and memory-mapped tensors."""
 
 import errno
 import json
@@ -35,53 +35,53 @@ _DTYPES = {
 def atomic_folder(target: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield an empty folder that becomes ``target`` when the block ends without an error.
 
-    An existing ``target`` is refused, or with ``force`` replaced at the very end.
+    An existing ``target`` is an error, or with ``force`` replaced at the very end.
     """
     if target.exists() and not force:
-        raise _taken(target)
+        raise _exists_error(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         yield staging
         staging.chmod(0o777 & ~_umask())
         if force and target.exists():
-            _swap(staging, target)
+            _replace_folder(staging, target)
         else:
-            _claim(staging, target)
+            _rename_to_new(staging, target)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
 
 
-def _taken(target: Path) -> FedGTError:
+def _exists_error(target: Path) -> FedGTError:
     return FedGTError(f"{target} exists already: choose another folder or add --force")
 
 
-def _claim(staging: Path, target: Path) -> None:
-    """Put ``staging`` where nothing was; another process may have been quicker."""
+def _rename_to_new(staging: Path, target: Path) -> None:
+    """Rename ``staging`` to ``target``, which another process may have made meanwhile."""
     try:
         staging.rename(target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise _taken(target) from None
+            raise _exists_error(target) from None
         raise
 
 
-def _swap(staging: Path, target: Path) -> None:
-    """Put ``staging`` in the place of ``target``, which stays if that fails."""
-    retired = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    target.rename(retired / "old")
+def _replace_folder(staging: Path, target: Path) -> None:
+    """Replace ``target`` by ``staging``; ``target`` stays if that fails."""
+    backup = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    target.rename(backup / "old")
     try:
         staging.rename(target)
     except BaseException:
-        (retired / "old").rename(target)
+        (backup / "old").rename(target)
         raise
     finally:
-        shutil.rmtree(retired, ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
 
 
 def _umask() -> int:
-    """The process's umask: temporary files are private, finished ones as the user has it."""
+    """Return the process's umask: temporary files are private, finished ones follow it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -91,8 +91,8 @@ def _umask() -> int:
 def atomic_file(target: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[Path]:
     """Yield a path to write to; it replaces ``target`` when the block ends without an error.
 
-    It then has the permissions ``mode``, less the umask. With ``durable`` it is on the disk before
-    it takes its name, which takes some milliseconds: a power cut then leaves no torn file.
+    It then has the permissions ``mode``, less the umask. With ``durable`` it is flushed to disk
+    before the rename, which takes some milliseconds: a power cut then leaves no partial file.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -102,15 +102,15 @@ def atomic_file(target: Path, *, mode: int = 0o666, durable: bool = False) -> It
         yield staging
         staging.chmod(mode & ~_umask())
         if durable:
-            _settle(staging)
+            _sync(staging)
         staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)
         raise
 
 
-def _settle(path: Path) -> None:
-    """Have a file's content on the disk."""
+def _sync(path: Path) -> None:
+    """Flush a file's content to disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
@@ -118,7 +118,7 @@ def _settle(path: Path) -> None:
 def write_json(
     target: Path, document: Any, *, indent: int | None = 2, durable: bool = False
 ) -> None:
-    """Write ``document`` as JSON, atomically; on one line where ``indent`` is None."""
+    """Write ``document`` as JSON, atomically; on one line if ``indent`` is None."""
     with atomic_file(target, durable=durable) as staging:
         staging.write_text(json.dumps(document, indent=indent, ensure_ascii=False) + "\n")
 
@@ -126,7 +126,7 @@ def write_json(
 def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool = False) -> None:
     """Write named arrays in the safetensors format, atomically."""
     with atomic_file(target, durable=durable) as staging:
-        # Not np.ascontiguousarray, which makes a vector of a scalar.
+        # Not np.ascontiguousarray, which turns a scalar into a vector.
         contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
         try:
             save_file(contiguous, staging)
@@ -135,10 +135,10 @@ def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool =
 
 
 def open_tensors(source: Path) -> dict[str, Array]:
-    """Open a safetensors file memory-mapped: nothing is read until it is touched.
+    """Open a safetensors file memory-mapped: data is read when it is accessed.
 
-    The ``safetensors`` package copies each tensor on reading; institutions' graphs can be larger
-    than what a round needs of them, so the (public, simple) header is read here.
+    The ``safetensors`` package copies each tensor on reading. An institution's graph can be larger
+    than the part a round needs, so the header, which is simple and documented, is parsed here.
     """
     size = source.stat().st_size
     with source.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""The version both sides must share."""
+"""Version of FedGT, which client and server must share."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -6,10 +6,10 @@ VERSION = "0.1.0"
 
 
 def installed_version() -> str:
-    """The version of FedGT on this machine.
+    """Return the version of the FedGT package installed on this machine.
 
-    Not of this very code: Flower sends the app's code along with a run, and so it is the same
-    everywhere, whatever else of FedGT and of the packages it asks for is installed beside it.
+    It can differ from the version of this code: Flower sends the app's code with a run, so that
+    code is the same everywhere, whichever FedGT and dependencies are installed.
     """
     try:
         return version("fedgt")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deploy.cli.output import Json, console, print_json, print_table
-from fedgt_client.data.catalog import CATALOG, find
+from fedgt_client.data.catalog import CATALOG, find_raw_files
 from fedgt_client.data.paper_statistics import PaperStatistics, paper_statistics
 from fedgt_client.data.partition import SETTINGS, partition_dataset
 from fedgt_client.data.stats import ClientStats, PartitionStats, partition_stats
@@ -39,7 +39,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
             "folder": None if place is None else str(place),
         }
         for dataset in CATALOG.values()
-        for place in [find(dataset.name, data_dir)]
+        for place in [find_raw_files(dataset.name, data_dir)]
     ]
     if json:
         print_json({"datasets": datasets})

@@ -12,7 +12,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from deploy.cli.output import Json, console, notes, print_json, print_table
 from fedgt_client.data.schema import NumericColumn, Schema
-from fedgt_client.data.schema_proposal import MAX_CATEGORIES, Choices, Proposal, propose
+from fedgt_client.data.schema_proposal import (
+    MAX_CATEGORIES,
+    ColumnChoices,
+    Proposal,
+    propose_schema,
+)
 from fedgt_client.data.table_import import Summary, Tables, check_target, import_tables
 from shared.errors import FedGTError
 
@@ -57,7 +62,7 @@ def schema_command(
         raise FedGTError(f"{out} exists already: choose another file or add --force")
     if out.resolve() == nodes.resolve():
         raise FedGTError(f"{out} is the nodes file: choose another name for the schema")
-    choices = Choices(
+    choices = ColumnChoices(
         id=id_column,
         label=label,
         exclude=tuple(exclude or ()),
@@ -67,7 +72,7 @@ def schema_command(
     )
     with _steps(quiet=json) as step:
         step(f"reading {nodes.name}")
-        proposal = propose(nodes, choices)
+        proposal = propose_schema(nodes, choices)
     try:
         proposal.schema.save(out)
     except OSError as error:

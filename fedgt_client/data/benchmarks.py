@@ -1,6 +1,6 @@
-"""Raw files of the paper's datasets -> ``Graph``, through PyTorch Geometric's own classes.
+"""Convert raw files of the paper's datasets to graphs with PyTorch Geometric's dataset classes.
 
-Nothing is ever written beside the raw files: PyG works on links to them in a temporary folder.
+The raw files' folder is never written to: PyG works on symbolic links in a temporary folder.
 """
 
 import contextlib
@@ -18,38 +18,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from fedgt_client.data import ogb
-from fedgt_client.graph import Graph, SparseRows, undirected
+from fedgt_client.graph import Graph, undirected
 from shared.errors import FedGTError
 from shared.files import atomic_file
 
-_SPARSE_BELOW = 0.25  # share of non-zero features under which they are kept sparse
+_SPARSE_BELOW = 0.25  # features with a smaller share of non-zero entries are stored sparse
 _CONNECT_SECONDS = 5.0
 _PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
 @dataclass(frozen=True)
 class Source:
-    """The original files of a dataset, and who reads them."""
+    """Original files of a dataset, and their reader."""
 
     family: str  # planetoid, amazon or ogb
-    title: str  # the name its reader knows it by
-    folders: tuple[str, ...]  # where it may lie in a data folder, our own layout first
-    files: tuple[str, ...]  # what it consists of, relative to such a folder
-    host: str  # whence it is downloaded
+    title: str  # the name its reader uses
+    folders: tuple[str, ...]  # possible places in a data folder, our own layout first
+    files: tuple[str, ...]  # required files, relative to such a folder
+    host: str  # where it is downloaded from
     class_names: tuple[str, ...]  # in the order of the labels
-    extras: tuple[str, ...] = ()  # files that are used where they are present
+    extras: tuple[str, ...] = ()  # files that are used if present
 
     def missing(self, folder: Path) -> list[str]:
-        """The files that are not in ``folder``."""
+        """Return the required files that are not in ``folder``."""
         try:
             return [file for file in self.files if not (folder / file).is_file()]
         except PermissionError:
             raise FedGTError(f"{folder} may not be read: change its permissions") from None
 
     def present(self, folder: Path) -> list[str]:
-        """All files that a graph made from ``folder`` depends on."""
+        """Return all files that a graph made from ``folder`` depends on."""
         return [*self.files, *(file for file in self.extras if (folder / file).is_file())]
 
 
@@ -64,8 +65,8 @@ def _amazon(title: str, *class_names: str) -> Source:
     return Source("amazon", title, (f"amazon/{title}", title), files, "github.com", class_names)
 
 
-# The Planetoid files carry no class names. Their order was found by comparing class sizes, which
-# are all different, with those of the original collections.
+# The Planetoid files contain no class names. Their order was determined by comparing class sizes,
+# which are all different, with those of the original collections.
 SOURCES = {
     "cora": _planetoid(
         "Cora",
@@ -121,46 +122,46 @@ SOURCES = {
 
 
 def convert(source: Source, folder: Path) -> Graph:
-    """The graph whose raw files lie in ``folder``; undirected, features row-normalised."""
+    """Convert the raw files in ``folder`` to an undirected graph with row-normalised features."""
     if source.family == "ogb":
-        return ogb.read(folder)
+        return ogb.read_graph(folder)
     with tempfile.TemporaryDirectory() as root:
         raw = Path(root) / source.title / "raw"
         raw.mkdir(parents=True)
         for file in source.files:
             (raw / Path(file).name).symlink_to((folder / file).resolve())
         try:
-            with _quietly():
+            with _silenced():
                 data = _pyg_dataset(source, Path(root))[0]
-        except Exception as error:  # whatever a damaged file makes PyG, numpy or pickle raise
-            raise FedGTError(_damage(source, folder, raw)) from error
+        except Exception as error:  # PyG, numpy and pickle raise many kinds for damaged files
+            raise FedGTError(_damage_message(source, folder, raw)) from error
     if source.family == "planetoid":
         _check_test_index(source, folder)
     return _from_pyg(source, data)
 
 
 def download(source: Source, cache: Path) -> None:
-    """Let PyG (or ``ogb``) fetch the raw files, and keep them in the per-user cache.
+    """Download the raw files with PyG (or ``ogb``) into the per-user cache.
 
-    Raises OSError where that is not possible.
+    Raises OSError if that fails.
     """
     if not {"http", "https", "all"} & urllib.request.getproxies().keys():
-        # PyG sets no time limit of its own, and takes seconds to import before it could fail.
+        # PyG has no timeout, and its import takes seconds before it could fail.
         socket.create_connection((source.host, 443), timeout=_CONNECT_SECONDS).close()
     with tempfile.TemporaryDirectory() as root:
         try:
-            with _quietly():
+            with _silenced():
                 _fetch(source, Path(root))
         except Exception as error:
             raise OSError(f"download from {source.host} failed: {error}") from error
         fetched = Path(root) / Path(source.folders[0]).name
         target = cache / source.folders[0]
         for file in source.present(fetched):
-            _install(fetched / file, target / file)
+            _copy_atomically(fetched / file, target / file)
 
 
-def _install(source: Path, target: Path) -> None:
-    """Move a file into place whole, even across file systems."""
+def _copy_atomically(source: Path, target: Path) -> None:
+    """Copy a file into place atomically, even across file systems."""
     with atomic_file(target) as staging:
         shutil.copyfile(source, staging)
 
@@ -185,22 +186,22 @@ def _pyg_dataset(source: Source, root: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """PyG reports progress and warns of the age of its own files; neither is ours to show."""
+def _silenced() -> Iterator[None]:
+    """Suppress PyG's progress output and its warnings about its own files."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()):
             yield
 
 
-def _damage(source: Source, folder: Path, raw: Path) -> str:
-    """Name the file that cannot be read, by reading each alone."""
+def _damage_message(source: Source, folder: Path, raw: Path) -> str:
+    """Return a message that names the unreadable file, found by reading each file alone."""
     if source.family == "planetoid":
         from torch_geometric.io.planetoid import read_file
 
         for part, file in zip(_PLANETOID_PARTS, source.files, strict=True):
             try:
-                with _quietly():
+                with _silenced():
                     read_file(str(raw), source.title, part)
             except Exception:
                 return f"{folder / file} cannot be read: it is damaged, get it again"
@@ -209,10 +210,10 @@ def _damage(source: Source, folder: Path, raw: Path) -> str:
 
 
 def _check_test_index(source: Source, folder: Path) -> None:
-    """A cut-off index would silently give some nodes the features of others."""
+    """Raise an error for a truncated index, which would give nodes the features of others."""
     from torch_geometric.io.planetoid import read_file
 
-    with _quietly():
+    with _silenced():
         named, rows = (
             len(read_file(str(folder / "raw"), source.title, part)) for part in ("test.index", "ty")
         )
@@ -222,7 +223,7 @@ def _check_test_index(source: Source, folder: Path) -> None:
 
 
 def _from_pyg(source: Source, data: Any) -> Graph:
-    features = row_normalised(data.x.numpy())
+    features = row_normalise(data.x.numpy())
     labels = data.y.numpy().astype(np.int64)
     sources, targets = data.edge_index.numpy()
     indptr, indices = undirected(sources, targets, len(labels))
@@ -231,7 +232,7 @@ def _from_pyg(source: Source, data: Any) -> Graph:
     return Graph(
         indptr=indptr,
         indices=indices,
-        features=SparseRows.from_dense(features) if sparse else features,
+        features=csr_array(features) if sparse else features,
         labels=labels,
         train=unset,
         val=unset,
@@ -241,8 +242,8 @@ def _from_pyg(source: Source, data: Any) -> Graph:
     )
 
 
-def row_normalised(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows scaled to sum to 1, as the paper's lineage (FedSage, FED-PUB) does; zero rows stay.
+def row_normalise(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale rows to sum to 1, as FedSage and FED-PUB do; zero rows stay zero.
 
     ``features`` has shape (n, p) and no negative entries.
     """

@@ -1,4 +1,4 @@
-"""The named datasets: where they are looked for, how they become a ``Graph``."""
+"""Named datasets: find, download, convert and cache them."""
 
 import hashlib
 import logging
@@ -19,13 +19,13 @@ from shared.errors import FedGTError
 logger = logging.getLogger(__name__)
 
 CONSORTIUM = "consortium"
-# Part of the cache's key: raise it when the conversion of raw files changes.
+# Part of the cache's key: increase it when the conversion of raw files changes.
 _CONVERSION = 1
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What is known of a dataset before it is opened; counts are of the whole graph."""
+    """Properties of a dataset known before it is opened; counts are of the whole graph."""
 
     name: str
     nodes: int
@@ -35,7 +35,7 @@ class Dataset:
 
     @property
     def source(self) -> benchmarks.Source | None:
-        """Its original files, or None where it is generated."""
+        """Return the original files, or None if the dataset is generated."""
         return benchmarks.SOURCES.get(self.name)
 
 
@@ -54,12 +54,12 @@ CATALOG = {
 
 
 def dataset_names() -> tuple[str, ...]:
-    """Every name ``load_dataset`` knows."""
+    """Return every name that ``load_dataset`` accepts."""
     return tuple(CATALOG)
 
 
 def check_dataset(name: str, data_dir: Path | None) -> None:
-    """Refuse an unknown name or a folder that is not there."""
+    """Raise an error for an unknown name or a missing folder."""
     if name not in CATALOG:
         raise FedGTError(f"dataset is '{name}', expected one of {', '.join(CATALOG)}")
     if data_dir is not None and not data_dir.is_dir():
@@ -73,42 +73,42 @@ def load_dataset(
     seed: int = 0,
     largest_component: bool | None = None,
 ) -> Graph:
-    """A named dataset as one graph, not yet split: its masks are all False.
+    """Load a named dataset as one graph, not yet split: its masks are all False.
 
     Parameters
     ----------
     name : str
         One of ``dataset_names()``.
     data_dir : Path | None
-        Searched for raw files first; then ``$FEDGT_DATA``, then the per-user cache. Only where
-        none of them has the files are they downloaded, into the cache.
+        Searched for raw files first; then ``$FEDGT_DATA``, then the per-user cache. If none of
+        them has the files, they are downloaded into the cache.
     seed : int
-        Of the generator, for ``consortium``; real datasets do not depend on it.
+        Seed of the generator, for ``consortium``; real datasets do not depend on it.
     largest_component : bool | None
-        Keep the largest connected component only. None: yes for the benchmarks, which is what
-        the paper's figures are of, no for ``consortium``.
+        Keep the largest connected component only. None: yes for the benchmarks, as in the paper,
+        no for ``consortium``.
     """
     check_dataset(name, data_dir)
     source = CATALOG[name].source
     if source is None:
         graph = consortium.generate(consortium.DEFAULT_BANKS, seed)[0]
     else:
-        graph = _open(name, source, data_dir)
+        graph = _open_benchmark(name, source, data_dir)
     reduce = source is not None if largest_component is None else largest_component
     return graph.subgraph(largest_component_nodes(graph)) if reduce else graph
 
 
-def find(name: str, data_dir: Path | None = None) -> Path | None:
-    """The folder that holds all raw files of a dataset, or None."""
+def find_raw_files(name: str, data_dir: Path | None = None) -> Path | None:
+    """Return the folder that holds all raw files of a dataset, or None."""
     source = CATALOG[name].source
     if source is None:
         return None
-    folders = (place / folder for place in _places(data_dir) for folder in source.folders)
+    folders = (place / folder for place in _search_folders(data_dir) for folder in source.folders)
     return next((folder for folder in folders if not source.missing(folder)), None)
 
 
-def _places(data_dir: Path | None) -> list[Path]:
-    """Where raw files are looked for, in order."""
+def _search_folders(data_dir: Path | None) -> list[Path]:
+    """Return the folders searched for raw files, in order."""
     named = os.environ.get("FEDGT_DATA")
     if named and not Path(named).is_dir():
         raise FedGTError(f"data folder {named}, set by FEDGT_DATA, does not exist")
@@ -116,27 +116,27 @@ def _places(data_dir: Path | None) -> list[Path]:
     return [*chosen, *([Path(named)] if named else []), cache_dir()]
 
 
-def _open(name: str, source: benchmarks.Source, data_dir: Path | None) -> Graph:
-    """The converted graph from the cache, after converting the raw files where need be."""
-    folder = find(name, data_dir)
+def _open_benchmark(name: str, source: benchmarks.Source, data_dir: Path | None) -> Graph:
+    """Return the converted graph from the cache, converting the raw files first if needed."""
+    folder = find_raw_files(name, data_dir)
     if folder is None:
         _download(name, source, data_dir)
         folder = cache_dir() / source.folders[0]
-    kept = cache_dir() / "graphs" / f"{name}-{_fingerprint(source, folder)}"
+    cached = cache_dir() / "graphs" / f"{name}-{_fingerprint(source, folder)}"
     try:
-        return Graph.open(kept)
-    except FedGTError:  # absent, or damaged: made again either way
+        return Graph.open(cached)
+    except FedGTError:  # absent or damaged: convert again
         graph = benchmarks.convert(source, folder)
     try:
-        graph.save(kept, force=kept.exists())
+        graph.save(cached, force=cached.exists())
     except (FedGTError, OSError) as error:
-        # Another process may have been quicker, or the cache cannot be written; both are fine.
+        # Another process may have cached it first, or the cache is read-only; both are fine.
         logger.info("%s was not cached: %s", name, error)
     return graph
 
 
 def _fingerprint(source: benchmarks.Source, folder: Path) -> str:
-    """A digest of the raw files' contents, so that a changed file is never mistaken."""
+    """Return a digest of the raw files' contents, so that a changed file is converted again."""
     digest = hashlib.sha256(f"conversion {_CONVERSION}".encode())
     for file in source.present(folder):
         digest.update(file.encode())
@@ -152,7 +152,7 @@ def _download(name: str, source: benchmarks.Source, data_dir: Path | None) -> No
     try:
         benchmarks.download(source, cache_dir())
     except OSError as error:
-        folder, missing = _best_place(source, data_dir)
+        folder, missing = _best_folder(source, data_dir)
         files, reason = ", ".join(Path(file).name for file in missing), " ".join(str(error).split())
         raise FedGTError(
             f"{name} is not here and could not be downloaded from {source.host} ({reason}): "
@@ -160,15 +160,15 @@ def _download(name: str, source: benchmarks.Source, data_dir: Path | None) -> No
         ) from None
 
 
-def _best_place(source: benchmarks.Source, data_dir: Path | None) -> tuple[Path, list[str]]:
-    """Where the files belong, and which are missing there: the place that has most of them."""
-    places = [place / folder for place in _places(data_dir) for folder in source.folders]
+def _best_folder(source: benchmarks.Source, data_dir: Path | None) -> tuple[Path, list[str]]:
+    """Return the folder that has most of the files, and the files missing there."""
+    places = [place / folder for place in _search_folders(data_dir) for folder in source.folders]
     folder = min(places, key=lambda place: len(source.missing(place)))
     return folder, source.missing(folder)
 
 
 def largest_component_nodes(graph: Graph) -> NDArray[np.int64]:
-    """The nodes of the largest connected component, sorted; of the first among equals."""
+    """Return the sorted nodes of the largest connected component, the first of equal ones."""
     n = graph.num_nodes
     links = csr_array((np.ones(len(graph.indices), np.int8), graph.indices, graph.indptr), (n, n))
     component = connected_components(links, directed=True, connection="weak")[1]

@@ -1,7 +1,7 @@
-"""What the cells of a column mean: text, numbers, one of a list of names.
+"""Parse the cells of a table column as text, numbers or categories.
 
-Cells are compared without surrounding blanks, and a cell of blanks is an empty one. Among
-numbers, ``nan`` and ``inf`` are not empty cells but errors.
+Cells are compared without surrounding blanks; a cell of blanks is empty. In a column of numbers
+``nan`` and ``inf`` are errors, not empty cells.
 """
 
 import re
@@ -18,21 +18,21 @@ from shared.errors import FedGTError
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]+)\.0+")
-# Doubles hold every whole number up to here exactly.
+# Doubles represent every whole number up to this one exactly.
 _EXACT = 2.0**53
 _SHOWN_CHARACTERS = 40
 
 
 def as_text(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Any column as text without surrounding blanks, null where the cell is empty.
+    """Convert any column to text without surrounding blanks, null where the cell is empty.
 
-    A whole number reads the same from every type: 7, 7.0 in a column of doubles, and "7". In a
-    column of doubles NaN is an empty cell too: that is how tools store a label that is not there.
+    A whole number gives the same text from every type: 7, 7.0 in a column of doubles, and "7".
+    In a column of doubles NaN is an empty cell too: tools store missing labels that way.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
-        column = _without_fraction(column.cast(pa.float64()))
+        column = _whole_numbers(column.cast(pa.float64()))
     try:
         text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     except pa.ArrowException:
@@ -44,32 +44,32 @@ def as_text(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedA
 
 
 def is_numeric(column: pa.ChunkedArray) -> bool:
-    """Whether the file itself says that the column holds numbers."""
+    """Return whether the column has a numeric type in the file."""
     kind = column.type
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )
 
 
-def numbers(
+def parse_numbers(
     table: TableFile, name: str, column: pa.ChunkedArray
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The column as finite numbers, and where it is empty (0 stands there); each of shape (n,)."""
+    """Return the column as finite numbers, 0 where a cell is empty, and which are; shape (n,)."""
     if pa.types.is_temporal(column.type):
         raise FedGTError(f"{table.path}, column {name!r}: holds {column.type}, not numbers")
     if not (is_numeric(column) or pa.types.is_boolean(column.type)):
-        column = _parsed(table, name, as_text(table, name, column))
+        column = _parse_text(table, name, as_text(table, name, column))
     column = column.cast(pa.float64(), safe=False)
     missing = to_numpy(pc.is_null(column))
     values = to_numpy(pc.fill_null(column, 0.0))
-    if (stray := first(~np.isfinite(values))) is not None:
-        message = f"{float(values[stray])} is not a finite number"
-        raise table.fault(stray, name, f"{message}; leave the cell empty if it is not known")
+    if (invalid := first_true(~np.isfinite(values))) is not None:
+        message = f"{float(values[invalid])} is not a finite number"
+        raise table.cell_error(invalid, name, f"{message}; leave the cell empty if it is not known")
     return values, missing
 
 
-def is_written_numbers(text: pa.ChunkedArray) -> bool:
-    """Whether all cells that are not empty are numbers, ``nan`` and ``inf`` included."""
+def is_numeric_text(text: pa.ChunkedArray) -> bool:
+    """Return whether all non-empty cells are written as numbers, including ``nan`` and ``inf``."""
     try:
         text.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -78,73 +78,77 @@ def is_written_numbers(text: pa.ChunkedArray) -> bool:
 
 
 def first_non_number(text: pa.ChunkedArray) -> int | None:
-    """The first row whose text is neither empty nor written as a number."""
-    return first(~to_numpy(pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)))
+    """Return the first row whose text is neither empty nor a number."""
+    return first_true(~to_numpy(pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)))
 
 
-def codes(
-    table: TableFile, name: str, column: pa.ChunkedArray, allowed: Sequence[str], what: str
+def category_codes(
+    table: TableFile, name: str, column: pa.ChunkedArray, allowed: Sequence[str], expected: str
 ) -> NDArray[np.int64]:
-    """The place of each cell in ``allowed``, -1 where the cell is empty; shape (n,).
+    """Return the index of each cell in ``allowed``, -1 where the cell is empty; shape (n,).
 
-    ``1.0`` stands for ``1`` and ``True`` for ``true`` where the exact text is not allowed: tools
-    write whole numbers as decimals as soon as one cell of the column is empty.
+    ``1.0`` is accepted for ``1`` and ``True`` for ``true`` if the exact text is not allowed:
+    many tools write whole numbers as decimals once one cell of the column is empty. ``expected``
+    completes the error message "... is not".
     """
     text = as_text(table, name, column)
-    found = places(text, pa.array(allowed, pa.string()))
-    strays = (found < 0) & to_numpy(pc.is_valid(text))
-    if strays.any():
-        by_plain = {plain(label): place for place, label in reversed(list(enumerate(allowed)))}
-        distinct = pc.unique(text.filter(pa.array(strays)))
-        second = np.array([by_plain.get(plain(cell), -1) for cell in distinct.to_pylist()])
-        found[strays] = second[places(text, distinct)[strays]]
-        if (stray := first(strays & (found < 0))) is not None:
-            cell = show(text[stray].as_py())
-            raise table.fault(stray, name, f"{cell} is not {what}")
+    found = positions(text, pa.array(allowed, pa.string()))
+    unknown = (found < 0) & to_numpy(pc.is_valid(text))
+    if unknown.any():
+        # The first of two labels with the same canonical spelling wins.
+        labels = reversed(list(enumerate(allowed)))
+        by_spelling = {canonical_spelling(label): index for index, label in labels}
+        distinct = pc.unique(text.filter(pa.array(unknown)))
+        spellings = [canonical_spelling(cell) for cell in distinct.to_pylist()]
+        second = np.array([by_spelling.get(spelling, -1) for spelling in spellings])
+        found[unknown] = second[positions(text, distinct)[unknown]]
+        if (invalid := first_true(unknown & (found < 0))) is not None:
+            cell = quote_cell(text[invalid].as_py())
+            raise table.cell_error(invalid, name, f"{cell} is not {expected}")
     return found
 
 
-def places(text: pa.ChunkedArray, known: pa.Array) -> NDArray[np.int64]:
-    """Where each cell stands in ``known``, -1 where it does not; shape (n,)."""
+def positions(text: pa.ChunkedArray, known: pa.Array) -> NDArray[np.int64]:
+    """Return the index of each cell in ``known``, -1 where it is absent; shape (n,)."""
     return to_numpy(pc.fill_null(pc.index_in(text, value_set=known), -1)).astype(np.int64)
 
 
-def plain(text: str) -> str:
-    """The shortest way to write the same whole number or truth value."""
+def canonical_spelling(text: str) -> str:
+    """Return the shortest spelling of the same whole number or truth value."""
     if whole := _WHOLE_NUMBER.fullmatch(text):
         return whole[1]
     return text.lower() if text.lower() in ("true", "false") else text
 
 
-def first(flags: NDArray[np.bool_]) -> int | None:
-    """The first index that is set."""
+def first_true(flags: NDArray[np.bool_]) -> int | None:
+    """Return the first index whose flag is set, or None."""
     found = np.flatnonzero(flags)
     return int(found[0]) if len(found) else None
 
 
-def show(value: object) -> str:
-    """A cell as it may stand in a one-line message."""
+def quote_cell(value: object) -> str:
+    """Format a cell for a one-line message."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
 
 
 def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """A column without nulls as one array."""
+    """Convert a column without nulls to one array."""
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def _parsed(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
+def _parse_text(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid as error:
-        if (stray := first_non_number(text)) is None:
+        if (invalid := first_non_number(text)) is None:
             raise FedGTError(f"{table.path}, column {name!r}: {error}") from None
-        cell = show(text[stray].as_py())
-        raise table.fault(stray, name, f"{cell} is not a number") from None
+        cell = quote_cell(text[invalid].as_py())
+        raise table.cell_error(invalid, name, f"{cell} is not a number") from None
 
 
-def _without_fraction(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Doubles as whole numbers, if all of them are; NaN is null."""
+def _whole_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert doubles to whole numbers if all of them are whole; NaN becomes null."""
     column = pc.if_else(pc.is_nan(column), None, column)
     valid = to_numpy(column.drop_null())
     if np.isfinite(valid).all() and (np.abs(valid) <= _EXACT).all() and (valid % 1 == 0).all():

@@ -1,17 +1,17 @@
-"""``consortium``: a generated graph of accounts held by banks.
+"""Synthetic dataset ``consortium``: a seeded graph of accounts held by banks.
 
-Nothing here is real: accounts, features, labels and links are drawn from a seeded generator, so
-that every part of the system can be tried in seconds, without a file or a network.
+Accounts, features, labels and links are drawn from a seeded generator, so that every part of the
+system can be tried in seconds, without files or network.
 
-What it is made to show
-- Banks are of two kinds. Banks of a kind have alike mixes of classes, and part of what marks a
-  class at one kind of bank marks another class at the other: each bank wants a model of its own.
-- A bank has few labels and noisy features: training alone clearly loses.
-- Accounts also deal with accounts of other banks. Those links are in the whole graph and held by
-  no institution.
+Properties
+- Banks are of two kinds. Banks of a kind have similar class mixes, and part of the features that
+  mark a class at one kind of bank mark another class at the other: each bank needs its own model.
+- A bank has few labels and noisy features: training alone is clearly worse.
+- Accounts also have links to accounts of other banks. These are in the whole graph, but in no
+  institution's subgraph.
 
-A two-layer GCN on the default six banks (four seeds, 20/40/40) tests at 72 % trained at each bank
-alone and at 80 % trained on all banks together, or on all of a kind.
+A two-layer GCN on the default six banks (four seeds, 20/40/40) reaches 72 % test accuracy trained
+at each bank alone, and 80 % trained on all banks together, or on all banks of a kind.
 """
 
 import numpy as np
@@ -37,25 +37,22 @@ FEATURES = tuple(f"{measure}-{days}d" for measure in MEASURES for days in (7, 30
 
 # Share of each class at a bank of each kind: bank b is of kind b mod 2.
 KINDS = np.array([[0.50, 0.32, 0.06, 0.12], [0.08, 0.12, 0.45, 0.35]])
-LIKENESS = 60.0  # how closely a bank follows the mix of its kind (Dirichlet concentration)
+MIX_CONCENTRATION = 60.0  # Dirichlet concentration: how closely a bank follows its kind's mix
 
 ACCOUNTS = (150, 250)  # fewest and most accounts of a bank
-SHARED_SIGNAL = 0.35  # what marks a class at every bank, per column, in units of the noise
-KIND_SIGNAL = 0.25  # what marks it at banks of one kind
-FACTORS = 4  # hidden ones that move many columns of an account at once
-FACTOR_NOISE = 0.7  # what each of them adds, per column, in units of the noise
+SHARED_SIGNAL = 0.35  # class signal at every bank, per column, in units of the noise
+KIND_SIGNAL = 0.25  # class signal at banks of one kind
+FACTORS = 4  # latent factors that shift many columns of an account at once
+FACTOR_NOISE = 0.7  # contribution of each factor per column, in units of the noise
 LINKS = 2.5  # drawn per account within its bank
-FOREIGN_LINKS = 0.75  # drawn per account over all banks; those that end at home are dropped
-HOMOPHILY = 0.4  # share of links drawn within the class; the others find it by chance
+FOREIGN_LINKS = 0.75  # drawn per account over all banks; those within a bank are dropped
+HOMOPHILY = 0.4  # share of links drawn within the class; others end in any class
 
 Integers = NDArray[np.int64]
 
 
 def generate(banks: int, seed: int) -> tuple[Graph, Integers]:
-    """A consortium of so many banks, not yet split.
-
-    Returns the whole graph, n nodes, and the bank of every account, shape (n,).
-    """
+    """Generate the whole graph, not yet split, and the bank of every account, shape (n,)."""
     if banks < 1:
         raise FedGTError(f"banks is {banks}, expected 1 or more")
     if seed < 0:
@@ -81,21 +78,22 @@ def generate(banks: int, seed: int) -> tuple[Graph, Integers]:
 
 
 def _labels(bank: Integers, rng: np.random.Generator) -> Integers:
-    """A class for every account by the mix of its bank, shape (n,)."""
+    """Draw a class for every account from its bank's class mix, shape (n,)."""
     kinds = KINDS[np.arange(bank[-1] + 1) % len(KINDS)]
-    mixes = np.stack([rng.dirichlet(LIKENESS * kind) for kind in kinds])  # shape: (banks, classes)
+    # shape: (banks, classes)
+    mixes = np.stack([rng.dirichlet(MIX_CONCENTRATION * kind) for kind in kinds])
     thresholds = np.cumsum(mixes, axis=1)[bank, :-1]
     labels: Integers = (rng.random((len(bank), 1)) > thresholds).sum(axis=1).astype(np.int64)
     return labels
 
 
 def _features(labels: Integers, kind: Integers, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Noise around the centre of a class, columns standardised, shape (n, p)."""
+    """Draw features around the centre of each class, columns standardised, shape (n, p)."""
     shape = (len(CLASSES), len(FEATURES))
     shared, own = rng.normal(0.0, SHARED_SIGNAL, shape), rng.normal(0.0, KIND_SIGNAL, shape)
-    # What marks a class at banks of one kind marks the next class at the next kind.
+    # The signal of a class at banks of one kind marks the next class at the next kind.
     centres = np.stack([shared + np.roll(own, index, axis=0) for index in range(len(KINDS))])
-    # Large accounts are large in many columns at once, whatever their class.
+    # Large accounts have large values in many columns, whatever their class.
     loadings = rng.normal(0.0, FACTOR_NOISE, (FACTORS, len(FEATURES)))
     factors = rng.normal(0.0, 1.0, (len(labels), FACTORS)) @ loadings
     noise = rng.normal(0.0, 1.0, (len(labels), len(FEATURES)))
@@ -105,23 +103,23 @@ def _features(labels: Integers, kind: Integers, rng: np.random.Generator) -> NDA
 
 
 def _links(labels: Integers, bank: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
-    """Source and target of every link, within a bank and across."""
+    """Draw source and target of every link, within banks and across."""
     accounts, classes = len(bank), len(CLASSES)
-    anyone = np.zeros(accounts, np.int64)
+    one_group = np.zeros(accounts, np.int64)
     drawn = []
-    for count, place, at_home in ((LINKS, bank, True), (FOREIGN_LINKS, anyone, False)):
+    for count, group, within_bank in ((LINKS, bank, True), (FOREIGN_LINKS, one_group, False)):
         sources = rng.integers(0, accounts, round(count * accounts))
         within_class = rng.random(len(sources)) < HOMOPHILY
-        alike = _partner(place * classes + labels, sources, rng)
-        targets = np.where(within_class, alike, _partner(place, sources, rng))
-        kept = (bank[sources] == bank[targets]) == at_home
+        same_class = _partner(group * classes + labels, sources, rng)
+        targets = np.where(within_class, same_class, _partner(group, sources, rng))
+        kept = (bank[sources] == bank[targets]) == within_bank
         drawn.append((sources[kept], targets[kept]))
     home, foreign = drawn
     return np.concatenate([home[0], foreign[0]]), np.concatenate([home[1], foreign[1]])
 
 
 def _partner(group: Integers, sources: Integers, rng: np.random.Generator) -> Integers:
-    """For every source a random account of its group, ``group`` of shape (n,)."""
+    """Draw a random account of its group for every source, ``group`` of shape (n,)."""
     order, sizes = np.argsort(group, kind="stable"), np.bincount(group)
     starts = np.cumsum(sizes) - sizes
     own = group[sources]

@@ -1,4 +1,4 @@
-"""The feature matrix: numeric columns scaled, categorical ones one-hot, by the schema.
+"""Encode table columns as a feature matrix: scaled numbers, one-hot categories.
 
 An empty number becomes the schema's mean (0 after scaling), an empty category a row of zeros;
 both are counted.
@@ -11,53 +11,54 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from fedgt_client.data.columns import codes, first, numbers
+from fedgt_client.data.columns import category_codes, first_true, parse_numbers
 from fedgt_client.data.schema import NumericColumn, Schema
 from fedgt_client.data.table_files import TableFile
-from fedgt_client.graph import SparseRows
+from fedgt_client.graph import sparse_features
 
 Progress = Callable[[str], None]
 
-# CSR takes 8 bytes an entry where a dense matrix takes 4, and slower access on top.
+# CSR takes 8 bytes per entry, a dense matrix 4, and CSR is slower to access.
 _SPARSE_BELOW = 0.25
 
 
 @dataclass(frozen=True)
 class Features:
-    """The encoded columns, and how many cells of each were empty."""
+    """Encoded columns, and the number of empty cells of each."""
 
-    matrix: NDArray[np.float32] | SparseRows  # shape: (n, p)
-    imputed: Mapping[str, int]  # of numeric columns with empty cells
-    missing: Mapping[str, int]  # of categorical columns with empty cells
+    matrix: NDArray[np.float32] | csr_array  # shape: (n, p)
+    imputed: Mapping[str, int]  # numeric columns with empty cells
+    missing: Mapping[str, int]  # categorical columns with empty cells
 
 
-def encode(
+def encode_features(
     table: TableFile, columns: dict[str, pa.ChunkedArray], schema: Schema, progress: Progress
 ) -> Features:
-    """Turn the schema's columns into features, emptying ``columns`` of them on the way.
+    """Encode the schema's columns, removing them from ``columns`` one by one to free memory.
 
-    The matrix is sparse where one-hot makes it mostly zero.
+    The matrix is sparse if one-hot encoding makes it mostly zero.
     """
     n, p = len(columns[schema.columns[0].name]), len(schema.feature_names)
     k = len(schema.columns)
-    # A column gives a row at most one non-zero feature.
+    # A column adds at most one non-zero feature to a row.
     builder: _Builder = _Sparse(n, p, k) if k < _SPARSE_BELOW * p else _Dense(n, p)
     imputed: dict[str, int] = {}
     missing: dict[str, int] = {}
     start = 0
     for column in schema.columns:
         progress(f"encoding {column.name}")
-        cells = columns.pop(column.name)  # freed as soon as it is encoded
+        cells = columns.pop(column.name)
         if isinstance(column, NumericColumn):
-            values, empty = numbers(table, column.name, cells)
+            values, empty = parse_numbers(table, column.name, cells)
             builder.add(np.full(n, start), _scaled(table, column, values, empty))
             counts = imputed
         else:
-            what = "a category of the schema"
-            places = codes(table, column.name, cells, column.categories, what)
-            empty = places < 0
-            builder.add(start + np.maximum(places, 0), (~empty).astype(np.float32))
+            expected = "a category of the schema"
+            positions = category_codes(table, column.name, cells, column.categories, expected)
+            empty = positions < 0
+            builder.add(start + np.maximum(positions, 0), (~empty).astype(np.float32))
             counts = missing
         if empty.any():
             counts[column.name] = int(empty.sum())
@@ -71,24 +72,24 @@ def _scaled(
     values: NDArray[np.float64],
     empty: NDArray[np.bool_],
 ) -> NDArray[np.float32]:
-    """(x - mean) / std, and 0 where x is not known; shape (n,)."""
+    """Return (x - mean) / std, and 0 where x is missing; shape (n,)."""
     with np.errstate(over="ignore"):
         scaled = ((values - column.mean) / column.std).astype(np.float32)
     scaled[empty] = 0
-    if (stray := first(~np.isfinite(scaled))) is not None:
-        message = f"{values[stray]:g} is too far from the schema's mean {column.mean:g}"
-        raise table.fault(stray, column.name, message)
+    if (invalid := first_true(~np.isfinite(scaled))) is not None:
+        message = f"{values[invalid]:g} is too far from the schema's mean {column.mean:g}"
+        raise table.cell_error(invalid, column.name, message)
     return scaled
 
 
 class _Builder(Protocol):
-    """A matrix that is filled one source column at a time."""
+    """Matrix that is filled one source column at a time."""
 
     def add(self, features: NDArray[np.int64], values: NDArray[np.float32]) -> None:
         """Set one feature of each row; both of shape (n,)."""
 
-    def matrix(self) -> NDArray[np.float32] | SparseRows:
-        """What has been set, shape (n, p)."""
+    def matrix(self) -> NDArray[np.float32] | csr_array:
+        """Return the matrix, shape (n, p)."""
 
 
 class _Dense:
@@ -104,7 +105,7 @@ class _Dense:
 
 
 class _Sparse:
-    """Filled in the order of features, so that each row of the CSR form comes out sorted."""
+    """Sparse matrix; filled in the order of features, so each row of the CSR form is sorted."""
 
     def __init__(self, n: int, p: int, k: int) -> None:
         self._features = np.empty((n, k), np.int32)
@@ -117,8 +118,8 @@ class _Sparse:
         self._values[:, self._filled] = values
         self._filled += 1
 
-    def matrix(self) -> SparseRows:
+    def matrix(self) -> csr_array:
         kept = self._values != 0
         indptr = np.zeros(len(kept) + 1, np.int64)
         np.cumsum(kept.sum(axis=1), out=indptr[1:])
-        return SparseRows(indptr, self._features[kept], self._values[kept], self._p)
+        return sparse_features(indptr, self._features[kept], self._values[kept], self._p)

@@ -1,17 +1,17 @@
-"""ogbn-arxiv from the files of the ``ogb`` package, without the package.
+"""Read ogbn-arxiv from the files of the ``ogb`` package, without the package.
 
 The layout, below a folder ``ogbn_arxiv``::
 
-    raw/edge.csv.gz           a citation a row: source, target (1,166,243 rows)
-    raw/node-feat.csv.gz      128 numbers a row, one row a node (169,343 rows)
-    raw/node-label.csv.gz     a class 0..39 a row
-    raw/num-node-list.csv.gz  one row: the number of nodes (checked where it is present)
-    mapping/labelidx2arxivcategeory.csv.gz   names of the classes (used where present)
+    raw/edge.csv.gz           a citation per row: source, target (1,166,243 rows)
+    raw/node-feat.csv.gz      128 numbers per row, a row per node (169,343 rows)
+    raw/node-label.csv.gz     a class 0..39 per row
+    raw/num-node-list.csv.gz  one row: the number of nodes (checked if present)
+    mapping/labelidx2arxivcategeory.csv.gz   names of the classes (used if present)
     split/time/...            the benchmark's own split (the paper splits at random instead)
 
-Citations are read as undirected links. Features are the benchmark's dense embeddings; as in the
-paper's lineage they are left as they are: scaling a row of positive and negative numbers to sum
-to 1 would mean nothing.
+Citations become undirected links. Features are the benchmark's dense embeddings, unchanged as in
+the paper's predecessors: scaling a row of positive and negative numbers to sum to 1 would make no
+sense.
 """
 
 from pathlib import Path
@@ -28,12 +28,12 @@ CLASS_NAMES = tuple(f"class-{index}" for index in range(40))
 
 _NODE_COUNT = "raw/num-node-list.csv.gz"
 _CLASS_NAMES = "mapping/labelidx2arxivcategeory.csv.gz"  # the misspelling is theirs
-EXTRAS = (_NODE_COUNT, _CLASS_NAMES)  # used where they are present
+EXTRAS = (_NODE_COUNT, _CLASS_NAMES)  # used if present
 
 
-def read(folder: Path) -> Graph:
-    """The whole graph in ``folder``."""
-    edges, features, labels = (_numbers(folder / file) for file in FILES)
+def read_graph(folder: Path) -> Graph:
+    """Read the whole graph from ``folder``."""
+    edges, features, labels = (_read_numbers(folder / file) for file in FILES)
     nodes = len(features)
     _check_node_count(folder, nodes)
     links = _whole_numbers(folder / FILES[0], edges, 2, 0, nodes - 1)
@@ -62,8 +62,8 @@ def read(folder: Path) -> Graph:
     )
 
 
-def _numbers(path: Path) -> NDArray[np.float64]:
-    """A CSV file without a heading as a matrix, shape (rows, columns); empty cells are NaN."""
+def _read_numbers(path: Path) -> NDArray[np.float64]:
+    """Read a CSV file without a header as a matrix, shape (rows, columns); empty cells are NaN."""
     try:
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
         columns = [column.to_numpy().astype(np.float64) for column in table.itercolumns()]
@@ -76,7 +76,7 @@ def _numbers(path: Path) -> NDArray[np.float64]:
 def _whole_numbers(
     path: Path, matrix: NDArray[np.float64], columns: int, lowest: int, highest: int
 ) -> NDArray[np.int64]:
-    """The matrix as integers within the given bounds."""
+    """Convert the matrix to integers within the given bounds."""
     if matrix.shape[1] != columns:
         raise FedGTError(f"{path} has {matrix.shape[1]} columns, expected {columns}")
     good = (matrix >= lowest) & (matrix <= highest) & (matrix == np.floor(matrix))
@@ -88,7 +88,7 @@ def _whole_numbers(
 
 def _check_node_count(folder: Path, nodes: int) -> None:
     path = folder / _NODE_COUNT
-    if path.is_file() and (said := _numbers(path)[0, 0]) != nodes:
+    if path.is_file() and (said := _read_numbers(path)[0, 0]) != nodes:
         raise FedGTError(f"{path} says {said:.0f} nodes, {folder / FILES[1]} has {nodes} rows")
 
 

@@ -1,7 +1,7 @@
 """The paper's appendix tables of missing links and of data heterogeneity.
 
 Kept as printed. Amazon-Photo's missing links with 5 disjoint clients (28,928) and with 10
-overlapping ones (11,197) appear to be exchanged: see ``fedgt_client/data/README.md``.
+overlapping ones (11,197) appear to be exchanged: see ``docs/data.md``.
 """
 
 from dataclasses import dataclass
@@ -49,14 +49,14 @@ _HETEROGENEITY = {
 
 @dataclass(frozen=True)
 class PaperStatistics:
-    """What the paper prints for one dataset, setting and number of clients; None: nothing."""
+    """The paper's values for one dataset, setting and number of clients; None if not printed."""
 
     missing_links: int | None
     heterogeneity: float | None
 
 
 def paper_statistics(dataset: str, setting: str, clients: int) -> PaperStatistics:
-    """The paper's cell beside which ours is shown."""
+    """Return the paper's values for one dataset, setting and number of clients."""
     if clients not in CLIENT_COUNTS.get(setting, ()) or dataset not in _MISSING_LINKS[setting]:
         return PaperStatistics(None, None)
     column = CLIENT_COUNTS[setting].index(clients)

@@ -1,4 +1,4 @@
-"""The schema: what institutions agree on before they turn their own tables into graphs.
+"""Schema: what institutions agree on before they import their own tables.
 
 It names the columns that become features, in order, how each is scaled or encoded, and the
 classes. It is public within the federation and holds no rows.
@@ -23,14 +23,14 @@ Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 
 
 class _Model(BaseModel):
-    # People write labels as 0 and 1 by hand: numbers are read as the text they look like.
+    # People write labels as 0 and 1 by hand: numbers are read as text.
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True
     )
 
 
 class NumericColumn(_Model):
-    """A column of numbers x, used as (x - mean) / std with public ``mean`` and ``std``."""
+    """Column of numbers x, encoded as (x - mean) / std with public ``mean`` and ``std``."""
 
     name: Name
     type: Literal["numeric"] = "numeric"
@@ -39,12 +39,12 @@ class NumericColumn(_Model):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The one feature this column becomes."""
+        """Return the name of the column's one feature."""
         return (self.name,)
 
 
 class CategoricalColumn(_Model):
-    """A column of names, used one-hot in the order of ``categories``."""
+    """Column of categories, encoded one-hot in the order of ``categories``."""
 
     name: Name
     type: Literal["categorical"] = "categorical"
@@ -52,12 +52,12 @@ class CategoricalColumn(_Model):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """A feature for each category, such as ``country=DE``."""
+        """Return a feature name for each category, such as ``country=DE``."""
         return tuple(f"{self.name}={category}" for category in self.categories)
 
     @model_check(mode="after")
     def _distinct(self) -> Self:
-        _refuse_repeats("category", self.categories)
+        _require_distinct("category", self.categories)
         return self
 
 
@@ -76,18 +76,18 @@ class Schema(_Model):
 
     @model_check(mode="after")
     def _distinct(self) -> Self:
-        _refuse_repeats("column", tuple(column.name for column in self.columns))
-        _refuse_repeats("feature", self.feature_names)
-        _refuse_repeats("label", self.labels)
+        _require_distinct("column", tuple(column.name for column in self.columns))
+        _require_distinct("feature", self.feature_names)
+        _require_distinct("label", self.labels)
         return self
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the p features, in order."""
+        """Return the names of the p features, in order."""
         return tuple(name for column in self.columns for name in column.feature_names)
 
     def digest(self) -> str:
-        """A SHA-256 of the content, the same however the file is laid out."""
+        """Return the SHA-256 of the content, which does not depend on the file's layout."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     def save(self, target: Path) -> None:
@@ -96,7 +96,7 @@ class Schema(_Model):
 
     @classmethod
     def load(cls, source: Path) -> Self:
-        """Read and check a schema; every fault is one line that names the place in the file."""
+        """Read and check a schema; an error is one line that names the place in the file."""
         document = _read_json(source)
         if not isinstance(document, dict):
             raise FedGTError(f"{source} is not a schema: it holds no JSON object")
@@ -108,7 +108,7 @@ class Schema(_Model):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise FedGTError(f"{source}: {first_fault(error)}") from None
+            raise FedGTError(f"{source}: {first_error(error)}") from None
 
 
 def _read_json(source: Path) -> Any:
@@ -126,19 +126,19 @@ def _read_json(source: Path) -> Any:
         raise FedGTError(f"{source} is not valid JSON") from None
 
 
-def first_fault(error: ValidationError) -> str:
-    """The first of pydantic's findings, in one line."""
-    fault = error.errors(include_url=False, include_input=False)[0]
-    # The tag of a column's kind stands in pydantic's path but not in the file.
-    steps = [str(step) for step in fault["loc"] if step not in ("numeric", "categorical")]
-    message = fault["msg"].removeprefix("Value error, ")
+def first_error(error: ValidationError) -> str:
+    """Return the first of pydantic's errors in one line."""
+    detail = error.errors(include_url=False, include_input=False)[0]
+    # The tag of a column's type is in pydantic's path but not in the file.
+    steps = [str(step) for step in detail["loc"] if step not in ("numeric", "categorical")]
+    message = detail["msg"].removeprefix("Value error, ")
     text = f"{'.'.join(steps)}: {message}" if steps else message
     return " ".join(text.split())
 
 
-def _refuse_repeats(what: str, names: tuple[str, ...]) -> None:
+def _require_distinct(what: str, names: tuple[str, ...]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"the {what} {name!r} stands there twice")
+            raise ValueError(f"the {what} {name!r} occurs twice")
         seen.add(name)

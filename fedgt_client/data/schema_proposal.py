@@ -1,8 +1,8 @@
-"""A first schema out of one institution's nodes, for people to review and then share.
+"""Propose a schema from one institution's nodes, for people to review and then share.
 
-What leaves the institution with it: the names of columns, rounded means and deviations, the
-distinct values of columns that repeat few of them, the labels. No rows. A text column whose
-values are many, or mostly stand in a single row (names, addresses), is left out.
+The schema discloses the names of columns, rounded means and standard deviations, the distinct
+values of columns that have few of them, and the labels; no rows. A text column with many values,
+or whose values mostly occur once (names, addresses), is left out.
 """
 
 import math
@@ -17,27 +17,27 @@ from pydantic import ValidationError
 
 from fedgt_client.data.columns import (
     as_text,
+    canonical_spelling,
     first_non_number,
     is_numeric,
-    is_written_numbers,
-    numbers,
-    plain,
+    is_numeric_text,
+    parse_numbers,
 )
-from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema, first_fault
+from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema, first_error
 from fedgt_client.data.table_files import TableFile, open_table
 from shared.errors import FedGTError
 
 MAX_CATEGORIES = 100
-# Above this share of cells that no other row has, a value tells who the row is.
+# If more than this share of the cells occurs in one row only, a value identifies its row.
 _UNIQUE_SHARE = 0.5
-# A category this rare may point at somebody: worth a look before sharing.
+# A category in fewer rows than this may identify somebody: worth a look before sharing.
 _RARE = 5
 _STD_DIGITS = 3
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the operator says about columns; the rest is inferred."""
+class ColumnChoices:
+    """Uses of columns that the operator states; the others are inferred."""
 
     id: str
     label: str
@@ -49,17 +49,17 @@ class Choices:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A schema, and what a person should know before sharing it."""
+    """Proposed schema, and what a person should know before sharing it."""
 
     schema: Schema
     omitted: dict[str, str]  # column -> why it is not in the schema
     notes: list[str]
 
 
-def propose(nodes: Path, choices: Choices) -> Proposal:
+def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
     """Infer a schema from a nodes file."""
     table = open_table(nodes)
-    _check(table, choices)
+    _check_choices(table, choices)
     unused = ("", choices.id, *choices.exclude)
     cells = table.read([name for name in table.names if name not in unused])
     labels = _labels(table, choices, cells.pop(choices.label))
@@ -71,7 +71,7 @@ def propose(nodes: Path, choices: Choices) -> Proposal:
     for name in list(cells):
         try:
             columns.append(_column(table, name, cells.pop(name), choices, notes))
-        except _LeftOutError as reason:
+        except _OmittedError as reason:
             omitted[name] = str(reason)
     if not columns:
         why = "".join(f"; {name!r}: {reason}" for name, reason in omitted.items())
@@ -79,8 +79,8 @@ def propose(nodes: Path, choices: Choices) -> Proposal:
     return Proposal(_schema(nodes, columns, labels), omitted, notes)
 
 
-class _LeftOutError(Exception):
-    """Why a column is not proposed."""
+class _OmittedError(Exception):
+    """Reason why a column is not proposed."""
 
 
 def _schema(
@@ -89,12 +89,12 @@ def _schema(
     try:
         return Schema(columns=tuple(columns), labels=labels)
     except ValidationError as error:
-        raise FedGTError(f"{nodes} gives no valid schema: {first_fault(error)}") from None
+        raise FedGTError(f"{nodes} gives no valid schema: {first_error(error)}") from None
 
 
-def _check(table: TableFile, choices: Choices) -> None:
-    table.require([choices.id, choices.label])
-    table.require([*choices.exclude, *choices.categorical, *choices.numeric])
+def _check_choices(table: TableFile, choices: ColumnChoices) -> None:
+    table.require_columns([choices.id, choices.label])
+    table.require_columns([*choices.exclude, *choices.categorical, *choices.numeric])
     if choices.id == choices.label:
         raise FedGTError(f"column {choices.id!r} cannot be the id and the label column")
     uses = {choices.id: "the id column", choices.label: "the label column"}
@@ -108,7 +108,7 @@ def _check(table: TableFile, choices: Choices) -> None:
                 raise FedGTError(f"column {name!r} cannot be {uses[name]} and {use}")
 
 
-def _labels(table: TableFile, choices: Choices, cells: pa.ChunkedArray) -> tuple[str, ...]:
+def _labels(table: TableFile, choices: ColumnChoices, cells: pa.ChunkedArray) -> tuple[str, ...]:
     distinct, _ = _distinct(as_text(table, choices.label, cells))
     place = f"{table.path}, column {choices.label!r}"
     if not distinct:
@@ -122,35 +122,35 @@ def _labels(table: TableFile, choices: Choices, cells: pa.ChunkedArray) -> tuple
 
 
 def _column(
-    table: TableFile, name: str, cells: pa.ChunkedArray, choices: Choices, notes: list[str]
+    table: TableFile, name: str, cells: pa.ChunkedArray, choices: ColumnChoices, notes: list[str]
 ) -> NumericColumn | CategoricalColumn:
     if name in choices.categorical:
         return _categorical(table, name, as_text(table, name, cells), choices, notes)
     if name in choices.numeric or is_numeric(cells):
         return _numeric(table, name, cells, notes)
     if pa.types.is_temporal(cells.type):
-        raise _LeftOutError("it holds dates or times: turn them into numbers to use them")
+        raise _OmittedError("it holds dates or times: turn them into numbers to use them")
     try:
         text = as_text(table, name, cells)
     except FedGTError:
-        raise _LeftOutError(f"it holds {cells.type}, neither text nor numbers") from None
+        raise _OmittedError(f"it holds {cells.type}, neither text nor numbers") from None
     if text.null_count == len(text):
-        raise _LeftOutError("every cell is empty")
-    if is_written_numbers(text):
+        raise _OmittedError("every cell is empty")
+    if is_numeric_text(text):
         return _numeric(table, name, text, notes)
     if reason := _not_categories(text, choices.max_categories):
-        place = table.row(first_non_number(text) or 0)
-        raise _LeftOutError(f"{reason}; --numeric if it should hold numbers ({place} does not)")
+        place = table.row_name(first_non_number(text) or 0)
+        raise _OmittedError(f"{reason}; --numeric if it should hold numbers ({place} does not)")
     return _categorical(table, name, text, choices, notes)
 
 
 def _numeric(
     table: TableFile, name: str, cells: pa.ChunkedArray, notes: list[str]
 ) -> NumericColumn:
-    values, missing = numbers(table, name, cells)
+    values, missing = parse_numbers(table, name, cells)
     values = values[~missing]
     if not len(values):
-        raise _LeftOutError("every cell is empty")
+        raise _OmittedError("every cell is empty")
     if values.min() == values.max():
         notes.append(f"{name}: every cell holds the same number")
     elif len(values) < _RARE:
@@ -162,10 +162,10 @@ def _numeric(
 
 
 def public_scaling(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and deviation, rounded to what scaling needs: exact ones would tell more of the rows.
+    """Return mean and standard deviation, rounded: exact ones would disclose more about the rows.
 
-    The mean is rounded to about a hundredth of the deviation, not to digits of its own: years or
-    timestamps lie far from 0.
+    The mean is rounded to about a hundredth of the deviation and not to significant digits:
+    years or timestamps are far from 0.
     """
     if values.min() == values.max():
         std = 1.0
@@ -180,7 +180,7 @@ def public_scaling(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _categorical(
-    table: TableFile, name: str, text: pa.ChunkedArray, choices: Choices, notes: list[str]
+    table: TableFile, name: str, text: pa.ChunkedArray, choices: ColumnChoices, notes: list[str]
 ) -> CategoricalColumn:
     distinct, counts = _distinct(text)
     place = f"{table.path}, column {name!r}"
@@ -199,7 +199,7 @@ def _categorical(
 
 
 def _not_categories(text: pa.ChunkedArray, limit: int) -> str | None:
-    """Why the values of a text column should not be published as categories."""
+    """Return why the values of a text column should not be published as categories, or None."""
     distinct, counts = _distinct(text)
     if len(distinct) > limit:
         return (
@@ -215,16 +215,16 @@ def _not_categories(text: pa.ChunkedArray, limit: int) -> str | None:
 
 
 def _distinct(text: pa.ChunkedArray) -> tuple[list[str], list[int]]:
-    """The distinct values in a reader's order, and in how many rows each stands."""
+    """Return the distinct values in reading order, and the number of rows of each."""
     counts: dict[str, int] = {}
     for entry in pc.value_counts(text.drop_null()).to_pylist():
-        value = plain(entry["values"])
+        value = canonical_spelling(entry["values"])
         counts[value] = counts.get(value, 0) + entry["counts"]
-    order = sorted(counts, key=_reading_order)
+    order = sorted(counts, key=_sort_key)
     return order, [counts[value] for value in order]
 
 
-def _reading_order(value: str) -> tuple[float, str]:
-    """Whole numbers by size and before words."""
+def _sort_key(value: str) -> tuple[float, str]:
+    """Return a sort key that puts whole numbers by size before words."""
     whole = value.removeprefix("-")
     return (float(value) if whole.isascii() and whole.isdigit() else math.inf, value)

@@ -1,4 +1,4 @@
-"""Which labelled nodes train, validate and test."""
+"""Split labelled nodes into training, validation and test."""
 
 import math
 from dataclasses import replace
@@ -20,18 +20,17 @@ ARXIV_RATIOS: Ratios = (0.05, 0.475, 0.475)
 
 
 def split_ratios(dataset: str, setting: str) -> Ratios:
-    """The paper's training, validation and test shares for a dataset and partition setting."""
+    """Return the paper's training, validation and test shares for a dataset and setting."""
     if setting == "louvain":
         return LOUVAIN_RATIOS
     return ARXIV_RATIOS if dataset == "ogbn-arxiv" else DEFAULT_RATIOS
 
 
 def random_split(num_nodes: int, ratios: Ratios, seed: int) -> tuple[Mask, Mask, Mask]:
-    """Cut a seeded permutation of the nodes into training, validation and test.
+    """Cut a seeded permutation of the nodes into training, validation and test masks.
 
-    Every node lands in exactly one part, and a part's size is its share to within one node.
-
-    Returns three masks, each of shape (num_nodes,).
+    Every node is in exactly one part, and a part's size is its share to within one node. Each
+    mask has shape (num_nodes,).
     """
     if num_nodes < 0:
         raise FedGTError(f"num_nodes is {num_nodes}, expected 0 or more")
@@ -50,7 +49,7 @@ def random_split(num_nodes: int, ratios: Ratios, seed: int) -> tuple[Mask, Mask,
 
 
 def split_graph(graph: Graph, ratios: Ratios, seed: int) -> Graph:
-    """The same graph with its labelled nodes split; unlabelled nodes are in no mask."""
+    """Return the graph with its labelled nodes split; unlabelled nodes are in no mask."""
     labelled = np.flatnonzero(graph.labels != UNLABELLED)
     masks = tuple(np.zeros(graph.num_nodes, np.bool_) for _ in range(3))
     for mask, chosen in zip(masks, random_split(len(labelled), ratios, seed), strict=True):

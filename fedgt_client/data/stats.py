@@ -1,4 +1,4 @@
-"""What a partition does to a graph: links lost, label distributions driven apart."""
+"""Statistics of a partition: lost links and heterogeneity of label distributions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ Nodes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ClientStats:
-    """One client's subgraph in numbers."""
+    """Size and label counts of one client's subgraph."""
 
     nodes: int
     edges: int
-    labels: tuple[int, ...]  # nodes of each class; unlabelled ones in none
+    labels: tuple[int, ...]  # nodes of each class, without unlabelled ones
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PartitionStats:
 
 
 def partition_stats(graph: Graph, members: Sequence[Nodes]) -> PartitionStats:
-    """Count over ``graph`` what the clients hold, given the node ids of each."""
+    """Compute the statistics of a partition of ``graph``, given the node ids of each client."""
     sources, targets = graph.arcs()
     held = np.zeros(len(sources), np.bool_)
     clients = []
@@ -41,24 +41,24 @@ def partition_stats(graph: Graph, members: Sequence[Nodes]) -> PartitionStats:
         held |= inside
         labels = graph.labels[nodes]
         counts = np.bincount(labels[labels != UNLABELLED], minlength=graph.num_classes)
-        edges = _links(graph, int(inside.sum()))
+        edges = _link_count(graph, int(inside.sum()))
         clients.append(ClientStats(len(nodes), edges, tuple(counts.tolist())))
     labels_held = np.array([client.labels for client in clients], np.float64)
     return PartitionStats(
-        tuple(clients), _links(graph, int((~held).sum())), heterogeneity(labels_held)
+        tuple(clients), _link_count(graph, int((~held).sum())), heterogeneity(labels_held)
     )
 
 
 def heterogeneity(counts: NDArray[np.float64]) -> float:
-    """Mean cosine distance of label distributions (Appendix "Data Heterogeneity").
+    """Return the mean cosine distance of label distributions (Appendix "Data Heterogeneity").
 
-    The mean is over all ordered pairs of clients, a client with itself included: so counted, the
-    paper's figures come out. Clients without a label have no distribution and are left out.
+    The mean is over all ordered pairs of clients, including a client with itself, which
+    reproduces the paper's values. Clients without a label have no distribution and are left out.
 
     Parameters
     ----------
     counts : NDArray[np.float64]
-        Labels of each class at each client, shape (clients, classes); any scale per client.
+        Labels of each class at each client, shape (clients, classes); each row at any scale.
     """
     norms = np.linalg.norm(counts, axis=1)
     directions = counts[norms > 0] / norms[norms > 0, None]
@@ -67,6 +67,6 @@ def heterogeneity(counts: NDArray[np.float64]) -> float:
     return max(0.0, float(1.0 - (directions @ directions.T).mean()))
 
 
-def _links(graph: Graph, arcs: int) -> int:
-    """Links that so many stored arcs stand for."""
+def _link_count(graph: Graph, arcs: int) -> int:
+    """Return the number of links that ``arcs`` stored arcs represent."""
     return arcs if graph.directed else arcs // 2

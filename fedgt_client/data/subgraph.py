@@ -1,4 +1,4 @@
-"""Which subgraph this institution holds."""
+"""Open the subgraph of this institution."""
 
 import hashlib
 from pathlib import Path
@@ -12,12 +12,12 @@ from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.files import atomic_folder
 
-# Part of the cache's key: raise it when partitions or splits change.
+# Part of the cache's key: increase it when partitions or splits change.
 _VERSION = 1
 
 
 def open_institution(node_config: UserConfig, config: RunConfig) -> Graph:
-    """The institution's own data, or a simulated institution's share of a named dataset."""
+    """Return the institution's own data, or a simulated institution's part of a named dataset."""
     if folder := node_config.get("data-dir"):
         return Graph.open(Path(str(folder)))
     if "partition-id" not in node_config or "num-partitions" not in node_config:
@@ -29,7 +29,7 @@ def open_institution(node_config: UserConfig, config: RunConfig) -> Graph:
 
 
 def _share(config: RunConfig, index: int, clients: int) -> Graph:
-    """Part ``index`` of the configured dataset, kept on disk: all processes divide it once."""
+    """Return part ``index`` of the configured dataset, cached: processes partition it once."""
     key = f"{_VERSION}/{config.dataset}/{config.setting}/{clients}/{config.seed}/{config.data_dir}"
     name = f"{config.dataset}-{config.setting}-{clients}-{config.seed}"
     folder = cache_dir() / "partitions" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
@@ -48,7 +48,7 @@ def _share(config: RunConfig, index: int, clients: int) -> Graph:
                 for number, part in enumerate(parts):
                     part.save(staging / str(number))
         except FedGTError:
-            # Another process that divided the same way may have been quicker.
+            # Another process may have cached the same partition first.
             if not folder.exists():
                 raise
     return Graph.open(folder / str(index))

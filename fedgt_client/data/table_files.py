@@ -1,8 +1,8 @@
-"""Columns out of a CSV or Parquet file, and the words for a place in it.
+"""Read columns of CSV and Parquet files, and name rows in error messages.
 
-A place in a CSV file is given as ``line 4 (data row 3)``: the line an editor shows, and the row
-counted from 1 without the header. They differ by more than one where cells hold line breaks or
-lines are blank. A place in a Parquet file is ``row 3``, counted from 1.
+A row of a CSV file is named ``line 4 (data row 3)``: the line an editor shows, and the row
+counted from 1 without the header. They differ by more than one if cells contain line breaks or
+lines are blank. A row of a Parquet file is named ``row 3``, counted from 1.
 """
 
 import csv
@@ -22,8 +22,8 @@ _CSV_SUFFIXES = (".csv",)
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _PARQUET_MAGIC = b"PAR1"
 
-# How other files begin that people have been seen to call .csv.
-_FOREIGN = {
+# First bytes of other files that users have named .csv.
+_OTHER_FORMATS = {
     _PARQUET_MAGIC: "a Parquet file",
     b"\x1f\x8b": "gzip-compressed",
     b"PK\x03\x04": "a zip archive or an Excel workbook",
@@ -31,31 +31,31 @@ _FOREIGN = {
     b"\xfe\xff": "UTF-16 text",
 }
 _HEAD_BYTES = 1 << 20
-# A record must fit into a block; the default of 1 MiB is short for a table with free text.
+# A record must fit into a block; the default of 1 MiB is too short for tables with free text.
 _BLOCK_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class TableFile(ABC):
-    """A file with named columns."""
+    """Table file with named columns."""
 
     path: Path
-    names: tuple[str, ...]  # without surrounding blanks, no two alike
+    names: tuple[str, ...]  # without surrounding blanks, distinct
 
     @abstractmethod
     def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-        """The named columns; there is at least one row, and an empty CSV cell is null."""
+        """Return the named columns; there is at least one row, and an empty CSV cell is null."""
 
     @abstractmethod
-    def row(self, index: int) -> str:
-        """How to name the row at ``index``, which counts from 0."""
+    def row_name(self, index: int) -> str:
+        """Return the name of the row at ``index``, which counts from 0."""
 
-    def fault(self, index: int, column: str, message: str) -> FedGTError:
-        """The error for one cell."""
-        return FedGTError(f"{self.path}, {self.row(index)}, column {column!r}: {message}")
+    def cell_error(self, index: int, column: str, message: str) -> FedGTError:
+        """Return the error for one cell."""
+        return FedGTError(f"{self.path}, {self.row_name(index)}, column {column!r}: {message}")
 
-    def require(self, names: Sequence[str]) -> None:
-        """Refuse a file that lacks one of the columns."""
+    def require_columns(self, names: Sequence[str]) -> None:
+        """Raise an error if the file lacks one of the columns."""
         for name in names:
             if name not in self.names:
                 there = ", ".join(map(repr, self.names))
@@ -66,7 +66,7 @@ class TableFile(ABC):
 
 
 def open_table(path: Path) -> TableFile:
-    """Look at a file's name and beginning; its rows are read later."""
+    """Open a table by its file name and first bytes; rows are read later."""
     suffix = path.suffix.lower()
     if suffix not in _CSV_SUFFIXES + _PARQUET_SUFFIXES:
         raise FedGTError(f"{path}: the name must end in .csv or .parquet to say what the file is")
@@ -88,12 +88,12 @@ def open_table(path: Path) -> TableFile:
 class CsvTable(TableFile):
     """Comma-separated UTF-8 text with a header."""
 
-    header: tuple[str, ...] = field(default=())  # the names as they stand in the file
+    header: tuple[str, ...] = field(default=())  # the names as written in the file
 
     @classmethod
     def open(cls, path: Path, head: bytes) -> "CsvTable":
         """Read the header from the first bytes of the file."""
-        for magic, kind in _FOREIGN.items():
+        for magic, kind in _OTHER_FORMATS.items():
             if head.startswith(magic):
                 raise FedGTError(f"{path} is not a CSV file: it is {kind}")
         if b"\0" in head:
@@ -108,7 +108,7 @@ class CsvTable(TableFile):
         return cls(path, _distinct_names(path, header), tuple(header))
 
     def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-        """The named columns as text, so that nothing is mangled on the way in."""
+        """Return the named columns as text, so that no value is changed by type inference."""
         raw = [self.header[self.names.index(name)] for name in names]
         try:
             table = arrow_csv.read_csv(
@@ -123,26 +123,26 @@ class CsvTable(TableFile):
                 ),
             )
         except (pa.ArrowException, OSError) as error:
-            self._explain()
+            self._raise_for_malformed_row()
             raise FedGTError(f"{self.path} cannot be read: {_one_line(error)}") from None
         if self._suspicious_quotes(table.num_rows):
-            self._explain()
+            self._raise_for_malformed_row()
         if table.num_rows == 0:
             raise FedGTError(f"{self.path} has a header but no rows")
         return {name: table.column(place) for place, name in enumerate(names)}
 
-    def row(self, index: int) -> str:
-        """The line in an editor, and the row."""
+    def row_name(self, index: int) -> str:
+        """Return the line an editor shows, and the row."""
         for found, (line, _) in enumerate(self._records()):
             if found == index:
                 return f"line {line} (data row {index + 1})"
         return f"data row {index + 1}"
 
     def _records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """First line and cells of every data row. Slow: only to put a name to a fault.
+        """Yield first line and cells of every data row. Slow: only for error messages.
 
-        With ``strict``, a quoted cell that swallows lines is an error, and the cells of a row with
-        a harmless stray quotation mark are left out.
+        With ``strict``, a quoted cell that spans lines by mistake is an error, and a row with a
+        harmless stray quotation mark yields no cells.
         """
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
             reader = csv.reader(stream, strict=strict)
@@ -166,9 +166,9 @@ class CsvTable(TableFile):
                 line = reader.line_num + 1
 
     def _suspicious_quotes(self, rows: int) -> bool:
-        """Whether quotation marks may have swallowed rows.
+        """Return whether an unclosed quotation mark may have hidden rows.
 
-        A quoted cell that is not closed takes the rows after it as its text, without another sign.
+        A quoted cell that is not closed takes the following rows as its text, without an error.
         """
         quotes = line_feeds = returns = 0
         with self.path.open("rb") as stream:
@@ -178,8 +178,8 @@ class CsvTable(TableFile):
                 returns += block.count(b"\r")
         return quotes % 2 == 1 or (quotes > 0 and max(line_feeds, returns) > rows + 1)
 
-    def _explain(self) -> None:
-        """Raise an error that names the first row that is not well-formed, if there is one."""
+    def _raise_for_malformed_row(self) -> None:
+        """Raise an error that names the first malformed row, if there is one."""
         index = -1
         for index, (line, cells) in enumerate(self._records(strict=True)):
             place = f"{self.path}, line {line} (data row {index + 1})"
@@ -196,9 +196,9 @@ class CsvTable(TableFile):
 
 @dataclass(frozen=True)
 class ParquetTable(TableFile):
-    """An Apache Parquet file."""
+    """Apache Parquet file."""
 
-    fields: tuple[str, ...] = field(default=())  # the names as they stand in the file
+    fields: tuple[str, ...] = field(default=())  # the names as written in the file
 
     @classmethod
     def open(cls, path: Path, head: bytes) -> "ParquetTable":
@@ -215,7 +215,7 @@ class ParquetTable(TableFile):
         return cls(path, _distinct_names(path, fields), tuple(fields))
 
     def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-        """The named columns in the types they were stored in."""
+        """Return the named columns in the types they were stored in."""
         raw = [self.fields[self.names.index(name)] for name in names]
         try:
             with pq.ParquetFile(self.path) as file:
@@ -225,13 +225,13 @@ class ParquetTable(TableFile):
             raise FedGTError(f"{self.path} is a damaged Parquet file: {_one_line(error)}") from None
         return {name: table.column(field) for name, field in zip(names, raw, strict=True)}
 
-    def row(self, index: int) -> str:
-        """The row, counted from 1."""
+    def row_name(self, index: int) -> str:
+        """Return the row, counted from 1."""
         return f"row {index + 1}"
 
 
 def _distinct_names(path: Path, names: Sequence[str]) -> tuple[str, ...]:
-    """The names without surrounding blanks; two alike are refused."""
+    """Return the names without surrounding blanks; raise an error for two equal ones."""
     stripped = tuple(name.strip() for name in names)
     for place, name in enumerate(stripped):
         if name and name in stripped[:place]:
@@ -240,7 +240,7 @@ def _distinct_names(path: Path, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _undecodable(text: str) -> bool:
-    """Whether bytes that are no UTF-8 were smuggled into ``text`` by ``surrogateescape``."""
+    """Return whether ``text`` holds bytes that are not UTF-8, escaped by ``surrogateescape``."""
     return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
 
 

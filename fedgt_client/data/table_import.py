@@ -1,7 +1,7 @@
-"""An institution's own tables: accounts and transfers in, a Graph out.
+"""Import an institution's own tables (such as accounts and transfers) as a graph.
 
 Node i is row i of the nodes file. Ids are compared as text without surrounding blanks: 7 in a
-column of numbers is "7" in a CSV file, and "007" is another id. Missing labels are normal: such
+column of numbers equals "7" in a CSV file, and "007" is another id. Labels may be missing: such
 nodes are UNLABELLED and in no split.
 """
 
@@ -16,8 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedgt_client.data.columns import as_text, codes, first, places, show, to_numpy
-from fedgt_client.data.feature_encoding import Features, Progress, encode
+from fedgt_client.data.columns import (
+    as_text,
+    category_codes,
+    first_true,
+    positions,
+    quote_cell,
+    to_numpy,
+)
+from fedgt_client.data.feature_encoding import Features, Progress, encode_features
 from fedgt_client.data.schema import Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
 from fedgt_client.data.table_files import TableFile, open_table
@@ -29,12 +36,12 @@ IDS_FILE = "ids.parquet"
 SCHEMA_FILE = "schema.json"
 SUMMARY_FILE = "summary.json"
 
-Ends = tuple[NDArray[np.int64], NDArray[np.int64]]
+LinkEnds = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Where an institution's nodes and links are, and which columns say what."""
+    """Files with an institution's nodes and links, and the columns to use."""
 
     nodes: Path
     edges: Path
@@ -47,12 +54,12 @@ class Tables:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an import found. It stays at the institution."""
+    """Counts of an import. They stay at the institution."""
 
     nodes: int
     links: int
     directed: bool
-    duplicates: int  # links dropped because another row says the same
+    duplicates: int  # links dropped because another row states them
     self_loops: int  # links dropped because they join a node to itself
     labelled: int
     unlabelled: int
@@ -64,14 +71,14 @@ class Summary:
     classes: int
     class_counts: dict[str, int]
     split: dict[str, int]
-    split_without_label: int  # nodes that the split column names but that have no label
+    split_without_label: int  # nodes with an entry in the split column but no label
     ignored_columns: list[str]
     schema_digest: str
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A graph made of tables, with the id of each node."""
+    """Graph imported from tables, with the id of each node."""
 
     graph: Graph
     ids: pa.Array  # shape: (n,), text
@@ -79,7 +86,7 @@ class Imported:
     summary: Summary
 
     def save(self, folder: Path, *, force: bool = False) -> None:
-        """Write graph, ids, schema and summary as a folder, whole or not at all."""
+        """Write graph, ids, schema and summary as a folder, atomically."""
         try:
             with atomic_folder(folder, force=force) as staging:
                 self.graph.write_into(staging)
@@ -102,26 +109,26 @@ def import_tables(
 ) -> Imported:
     """Read, check and encode an institution's tables.
 
-    Without a split column the labelled nodes are split 20/40/40 by ``seed``.
+    Without a split column the labelled nodes are split 20/40/40 at random by ``seed``.
     """
-    _refuse_shared_roles(tables, schema)
+    _check_roles(tables, schema)
     nodes, edges = open_table(tables.nodes), open_table(tables.edges)
     chosen = [column.name for column in schema.columns]
     roles = [tables.id, tables.label] + ([tables.split] if tables.split else [])
-    nodes.require(roles + chosen)
-    edges.require([tables.source, tables.target])
+    nodes.require_columns(roles + chosen)
+    edges.require_columns([tables.source, tables.target])
 
     progress(f"reading {tables.nodes.name}")
     columns = nodes.read(roles + chosen)
     ids = _ids(nodes, tables.id, columns.pop(tables.id))
-    what = "a label of the schema"
-    labels = codes(nodes, tables.label, columns.pop(tables.label), schema.labels, what)
+    expected = "a label of the schema"
+    labels = category_codes(nodes, tables.label, columns.pop(tables.label), schema.labels, expected)
     split = None if tables.split is None else _split(nodes, tables.split, columns.pop(tables.split))
-    features = encode(nodes, columns, schema, progress)
+    features = encode_features(nodes, columns, schema, progress)
 
     progress(f"reading {tables.edges.name}")
-    ends = _ends(edges, tables, ids)
-    progress("linking")
+    ends = _link_ends(edges, tables, ids)
+    progress("building the graph")
     indptr, indices = (csr_from_arcs if directed else undirected)(*ends, len(ids))
     if not len(indices):
         raise FedGTError(f"{tables.edges} has no link between two different nodes")
@@ -149,9 +156,9 @@ def import_tables(
 
 
 def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
-    """Refuse an output folder before any work is done for it.
+    """Raise an error for an unusable output folder before any work is done.
 
-    Even ``force`` does not replace a folder that holds the inputs, the working folder or a home.
+    Not even ``force`` replaces a folder that holds the inputs, the working folder or the home.
     """
     if folder.exists():
         if not force:
@@ -169,8 +176,8 @@ def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
         raise FedGTError(f"{folder} cannot be written: {parent} is not writable")
 
 
-def _refuse_shared_roles(tables: Tables, schema: Schema) -> None:
-    """A column has one use: a label among the features would be learnt, not predicted."""
+def _check_roles(tables: Tables, schema: Schema) -> None:
+    """Raise an error for a column with two uses: a label among the features would be leaked."""
     uses = {"id": tables.id, "label": tables.label, "split": tables.split}
     seen = {column.name: "a feature of the schema" for column in schema.columns}
     for use, name in uses.items():
@@ -184,48 +191,49 @@ def _refuse_shared_roles(tables: Tables, schema: Schema) -> None:
 
 
 def _ids(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.Array:
-    """The ids as text, none empty, no two alike; shape (n,)."""
+    """Return the ids as text, checked to be present and distinct; shape (n,)."""
     ids = as_text(table, name, column).combine_chunks()
     if ids.null_count:
-        raise table.fault(_first_null(ids), name, "the id is empty")
+        raise table.cell_error(_first_null(ids), name, "the id is empty")
     distinct = pc.unique(ids)
     if len(distinct) < len(ids):
-        _, firsts = np.unique(places(ids, distinct), return_index=True)
+        _, firsts = np.unique(positions(ids, distinct), return_index=True)
         repeated = np.ones(len(ids), np.bool_)
         repeated[firsts] = False
         index = int(np.flatnonzero(repeated)[0])
         earlier = pc.index(ids, ids[index]).as_py()
-        message = f"the id {show(ids[index].as_py())} stands already in {table.row(earlier)}"
-        raise table.fault(index, name, message)
+        cell = quote_cell(ids[index].as_py())
+        message = f"the id {cell} occurs already in {table.row_name(earlier)}"
+        raise table.cell_error(index, name, message)
     return ids
 
 
 def _split(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """The place of each node's part in SPLITS, -1 where none is named; shape (n,)."""
+    """Return the index of each node's split in SPLITS, -1 where none is named; shape (n,)."""
     text = pc.utf8_lower(as_text(table, name, column))
-    return codes(table, name, text, SPLITS, "train, val, test or empty")
+    return category_codes(table, name, text, SPLITS, "train, val, test or empty")
 
 
-def _ends(table: TableFile, tables: Tables, ids: pa.Array) -> Ends:
-    """Source and target of every link as node numbers, each of shape (rows,)."""
+def _link_ends(table: TableFile, tables: Tables, ids: pa.Array) -> LinkEnds:
+    """Return source and target of every link as node numbers, each of shape (rows,)."""
     columns = table.read([tables.source, tables.target])
     source, target = (
-        _known_nodes(table, name, columns.pop(name), tables, ids)
+        _node_numbers(table, name, columns.pop(name), tables, ids)
         for name in (tables.source, tables.target)
     )
     return source, target
 
 
-def _known_nodes(
+def _node_numbers(
     table: TableFile, name: str, column: pa.ChunkedArray, tables: Tables, ids: pa.Array
 ) -> NDArray[np.int64]:
     text = as_text(table, name, column)
     if text.null_count:
-        raise table.fault(_first_null(text), name, "the id is empty")
-    found = places(text, ids)
-    if (stray := first(found < 0)) is not None:
-        cell = show(text[stray].as_py())
-        raise table.fault(stray, name, f"{cell} is not an id of {tables.nodes}")
+        raise table.cell_error(_first_null(text), name, "the id is empty")
+    found = positions(text, ids)
+    if (unknown := first_true(found < 0)) is not None:
+        cell = quote_cell(text[unknown].as_py())
+        raise table.cell_error(unknown, name, f"{cell} is not an id of {tables.nodes}")
     return found
 
 
@@ -235,7 +243,7 @@ def _first_null(column: pa.ChunkedArray) -> int:
 
 def _summary(
     graph: Graph,
-    ends: Ends,
+    ends: LinkEnds,
     features: Features,
     without_label: int,
     ignored: list[str],

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from fedgt_client.graph import Graph, SparseRows
+from fedgt_client.graph import Graph
 from fedgt_client.model.dropout import dropped
 
 
@@ -50,17 +51,17 @@ def unit_features(graph: Graph, device: torch.device) -> Features:
     Bags of words of any length and standardised columns so meet a model at one scale.
     """
     features = graph.features
-    if not isinstance(features, SparseRows):
+    if not isinstance(features, csr_array):
         return functional.normalize(to_tensor(features, device), dim=1)
     counts = np.diff(features.indptr)
     rows = np.repeat(np.arange(len(counts)), counts)
-    squares = np.bincount(rows, features.values**2, minlength=len(counts))
-    values = features.values / np.sqrt(np.maximum(squares, 1e-12))[rows].astype(np.float32)
+    squares = np.bincount(rows, features.data**2, minlength=len(counts))
+    values = features.data / np.sqrt(np.maximum(squares, 1e-12))[rows].astype(np.float32)
     return Bags(
         to_tensor(features.indices, device).long(),
         to_tensor(values, device),
-        to_tensor(features.indptr, device),
-        features.columns,
+        to_tensor(features.indptr, device).long(),
+        features.shape[1],
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgt_client.graph import Graph, SparseRows
+from fedgt_client.graph import Graph
 from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.strongest import Pool, strongest
 
@@ -52,14 +52,7 @@ def neighbourhood_pool(graph: Graph, *, size: int, seed: int) -> Pool:
 
 def attribute_pool(graph: Graph, *, size: int) -> Pool:
     """Nodes whose features are most alike, with the cosine of their features as weight."""
-    features = graph.features
-    if isinstance(features, SparseRows):
-        matrix = sparse.csr_array(
-            (features.values, features.indices, features.indptr),
-            shape=(graph.num_nodes, features.columns),
-        )
-    else:
-        matrix = sparse.csr_array(features)
+    matrix = sparse.csr_array(graph.features)
     norms = np.sqrt((matrix * matrix).sum(axis=1))
     unit = sparse.csr_array(sparse.diags_array(1.0 / np.maximum(norms, 1e-12)) @ matrix)
     # Nearly all pairs of nodes may have something in common: keep a block's scores bounded.

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from fedgt_client.graph import Graph, SparseRows, csr_from_arcs, undirected
+from fedgt_client.graph import Graph, csr_from_arcs, undirected
 from shared.config import RunConfig, Scalar
 
 
@@ -39,7 +40,7 @@ def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> G
     return Graph(
         indptr=indptr,
         indices=indices,
-        features=SparseRows.from_dense(features) if sparse else features,
+        features=csr_array(features) if sparse else features,
         labels=labels,
         train=part == 0,
         val=part == 1,

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from fedgt_client.graph import Graph, SparseRows, csr_from_arcs, undirected
+from fedgt_client.graph import Graph, csr_from_arcs, sparse_features, undirected
 from shared.errors import FedGTError
+from shared.files import open_tensors
 from tests.fedgt_client.small_graphs import random_graph, small_graph
 
 
@@ -77,17 +79,54 @@ def test_permuting_nodes_keeps_the_links() -> None:
     assert turned.num_edges == graph.num_edges
 
 
-def test_directed_links_are_counted_singly() -> None:
+def test_directed_links_count_once() -> None:
     graph = small_graph(3, [(0, 1), (1, 2)])
     indptr, indices = csr_from_arcs(np.array([0, 1]), np.array([1, 2]), 3)
     assert replace(graph, indptr=indptr, indices=indices, directed=True).num_edges == 2
 
 
-def test_sparse_rows_round_trip() -> None:
+@pytest.mark.parametrize(
+    ("indptr", "indices", "values", "message"),
+    [
+        ([0, 2, 1], [0], [1.0], "do not increase"),
+        ([1, 1, 1], [0], [1.0], "do not increase"),
+        ([0, 1, 1], [0, 1], [1.0, 1.0], "2 columns, 2 values and 1 entries"),
+        ([0, 1, 1], [0], [1.0, 1.0], "1 columns, 2 values and 1 entries"),
+        ([0, 1, 1], [3], [1.0], "outside 0..2"),
+        ([0, 1, 1], [-1], [1.0], "outside 0..2"),
+    ],
+)
+def test_wrong_sparse_features(
+    indptr: list[int], indices: list[int], values: list[float], message: str
+) -> None:
+    parts = np.array(indptr), np.array(indices, np.int32), np.array(values, np.float32)
+    with pytest.raises(FedGTError, match=message):
+        sparse_features(*parts, columns=3)
+
+
+def test_sparse_features_of_given_rows() -> None:
     dense = np.array([[0, 2, 0], [0, 0, 0], [1, 0, 3]], np.float32)
-    sparse = SparseRows.from_dense(dense)
-    assert np.array_equal(sparse.dense(), dense)
-    assert np.array_equal(sparse.rows(np.array([2, 2, 1])).dense(), dense[[2, 2, 1]])
+    indptr, indices = np.array([0, 1, 1, 3]), np.array([1, 0, 2], np.int32)
+    sparse = sparse_features(indptr, indices, np.array([2, 1, 3], np.float32), columns=3)
+    assert np.array_equal(sparse.toarray(), dense)
+    assert np.array_equal(sparse[np.array([2, 2, 1])].toarray(), dense[[2, 2, 1]])
+
+
+def test_sparse_features_are_memory_mapped_and_keep_their_types(tmp_path: Path) -> None:
+    dense = np.zeros((20, 5), np.float32)
+    dense[::2, 3] = 1
+    names = tuple("abcde")
+    graph = replace(random_graph(20, 40, seed=3), features=csr_array(dense), feature_names=names)
+    graph.save(tmp_path / "g")
+    stored = open_tensors(tmp_path / "g" / "graph.safetensors")
+    assert stored["features.indptr"].dtype == np.int64
+    assert stored["features.indices"].dtype == np.int32
+    assert stored["features.values"].dtype == np.float32
+    opened = Graph.open(tmp_path / "g").features
+    assert isinstance(opened, csr_array)
+    for array in (opened.indices, opened.data):
+        assert isinstance(array, np.memmap), "opening a graph must not copy its features"
+    assert opened.indices.dtype == np.int32
 
 
 @pytest.fixture(params=["dense", "sparse"])
@@ -95,7 +134,7 @@ def graph(request: pytest.FixtureRequest) -> Graph:
     made = random_graph(20, 40, seed=3)
     made = replace(made, train=made.labels == 0)
     if request.param == "sparse":
-        return replace(made, features=SparseRows.from_dense(made.dense_features()))
+        return replace(made, features=csr_array(made.dense_features()))
     return made
 
 

@@ -69,7 +69,7 @@ def test_force_replaces(tmp_path: Path) -> None:
     assert names(tmp_path / "out") == ["new"]
 
 
-def test_folder_of_a_quicker_process_is_left_alone(tmp_path: Path) -> None:
+def test_folder_made_by_another_process_is_kept(tmp_path: Path) -> None:
     target = tmp_path / "out"
     with pytest.raises(FedGTError, match="exists already"):
         lose_the_race(target)

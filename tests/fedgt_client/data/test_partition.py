@@ -127,7 +127,7 @@ def test_seed_decides(setting: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_process_divides_alike() -> None:
+def test_another_process_gets_the_same_partition() -> None:
     script = (
         "import hashlib; from fedgt_client.data.partition import partition_dataset\n"
         "for setting in ('disjoint', 'overlap', 'louvain', 'unbalanced'):\n"
@@ -150,7 +150,7 @@ def test_a_new_process_divides_alike() -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_one_split_for_all(setting: str) -> None:
+def test_institutions_share_one_split(setting: str) -> None:
     graph, members = partition_dataset("consortium", clients=5, setting=setting, seed=0)
     parts = institution_graphs("consortium", clients=5, setting=setting, seed=0)
     for nodes, part in zip(members, parts, strict=True):

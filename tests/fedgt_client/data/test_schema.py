@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
-from fedgt_client.data.schema_proposal import Choices, propose, public_scaling
+from fedgt_client.data.schema_proposal import ColumnChoices, propose_schema, public_scaling
 from shared.errors import FedGTError
 
 GOOD: dict[str, Any] = {
@@ -19,7 +20,7 @@ GOOD: dict[str, Any] = {
     ],
     "labels": ["low", "high"],
 }
-CHOICES = Choices(id="account", label="risk")
+CHOICES = ColumnChoices(id="account", label="risk")
 
 
 def written(folder: Path, content: str | bytes) -> Path:
@@ -35,14 +36,14 @@ def written(folder: Path, content: str | bytes) -> Path:
         ({"version": None}, "version None"),
         ({"columns": []}, "columns"),
         ({"labels": []}, "labels"),
-        ({"labels": ["a", "a "]}, "'a' stands there twice"),
+        ({"labels": ["a", "a "]}, "'a' occurs twice"),
         ({"rows": [1]}, "rows"),
         ({"columns": [{"name": "x", "type": "date"}]}, "columns.0"),
         ({"columns": [{"name": "x", "type": "numeric", "std": 0}]}, "columns.0.std"),
         ({"columns": [{"name": "x", "type": "numeric", "mean": "much"}]}, "columns.0.mean"),
         ({"columns": [{"name": "x", "type": "categorical"}]}, "columns.0.categories"),
         ({"columns": [{"name": "x", "type": "categorical", "categories": []}]}, "categories"),
-        ({"columns": [{"name": "x", "type": "numeric"}] * 2}, "'x' stands there twice"),
+        ({"columns": [{"name": "x", "type": "numeric"}] * 2}, "'x' occurs twice"),
         (
             {
                 "columns": [
@@ -50,7 +51,7 @@ def written(folder: Path, content: str | bytes) -> Path:
                     {"name": "c=a", "type": "numeric"},
                 ]
             },
-            "feature 'c=a' stands there twice",
+            "feature 'c=a' occurs twice",
         ),
     ],
 )
@@ -113,37 +114,45 @@ def nodes_csv(folder: Path, header: str, *rows: str) -> Path:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        (Choices(id="nr", label="risk"), "no column 'nr'"),
-        (Choices(id="account", label="class"), "no column 'class'"),
-        (Choices(id="account", label="account"), "id and the label"),
-        (Choices(id="account", label="risk", exclude=("x",)), "no column 'x'"),
-        (Choices(id="account", label="risk", categorical=("risk",)), "the label column and"),
+        (replace(CHOICES, id="nr"), "no column 'nr'"),
+        (replace(CHOICES, label="class"), "no column 'class'"),
+        (replace(CHOICES, label="account"), "id and the label"),
+        (replace(CHOICES, exclude=("x",)), "no column 'x'"),
+        (replace(CHOICES, categorical=("risk",)), "the label column and"),
         (
-            Choices(id="account", label="risk", categorical=("balance",), exclude=("balance",)),
+            ColumnChoices(
+                id="account", label="risk", categorical=("balance",), exclude=("balance",)
+            ),
             "excluded and categorical",
         ),
-        (Choices(id="account", label="risk", numeric=("country",)), "line 2 (data row 1)"),
+        (replace(CHOICES, numeric=("country",)), "line 2 (data row 1)"),
         (
-            Choices(id="account", label="risk", categorical=("country",), max_categories=2),
+            replace(CHOICES, categorical=("country",), max_categories=2),
             "3 distinct values",
         ),
-        (Choices(id="account", label="risk", max_categories=1), "2 distinct labels"),
-        (Choices(id="account", label="risk", exclude=("balance", "country")), "no column to make"),
-        (Choices(id="account", label="risk", categorical=("nothing",)), "every cell is empty"),
+        (replace(CHOICES, max_categories=1), "2 distinct labels"),
+        (
+            replace(CHOICES, exclude=("balance", "country")),
+            "no column to make",
+        ),
+        (
+            replace(CHOICES, categorical=("nothing",)),
+            "every cell is empty",
+        ),
     ],
 )
-def test_wrong_choices_are_refused(tmp_path: Path, choices: Choices, message: str) -> None:
+def test_wrong_choices_are_refused(tmp_path: Path, choices: ColumnChoices, message: str) -> None:
     rows = ("1,3,DE,low,", "2,4,FR,high,", "3,5,NL,,", "4,5,NL,low,")
     path = nodes_csv(tmp_path, "account,balance,country,risk,nothing", *rows)
     with pytest.raises(FedGTError) as caught:
-        propose(path, choices)
+        propose_schema(path, choices)
     assert message in str(caught.value)
 
 
 def test_no_label_at_all_is_refused(tmp_path: Path) -> None:
     path = nodes_csv(tmp_path, "account,balance,risk", "1,3,", "2,4,")
     with pytest.raises(FedGTError, match="no node has a label"):
-        propose(path, CHOICES)
+        propose_schema(path, CHOICES)
 
 
 def test_columns_are_inferred(tmp_path: Path) -> None:
@@ -152,7 +161,7 @@ def test_columns_are_inferred(tmp_path: Path) -> None:
         "account,balance,country,branch,empty,always,risk",
         *("1,100,DE,10,,7,2", "2,200,FR,9,,7,10", "3,,DE,10,,7,", "4,300,,9,,7,2.0"),
     )
-    proposal = propose(path, Choices(id="account", label="risk", categorical=("branch",)))
+    proposal = propose_schema(path, replace(CHOICES, categorical=("branch",)))
     assert proposal.schema.columns == (
         NumericColumn(name="balance", mean=200, std=81.6),
         CategoricalColumn(name="country", categories=("DE", "FR")),
@@ -166,12 +175,12 @@ def test_columns_are_inferred(tmp_path: Path) -> None:
 def test_names_and_free_text_never_reach_the_schema(tmp_path: Path) -> None:
     rows = [f"{i},{i % 7},Person {i},{'xyz'[i % 3]} told {i % 200},ok" for i in range(1000)]
     path = nodes_csv(tmp_path, "account,balance,name,story,risk", *rows)
-    proposal = propose(path, CHOICES)
+    proposal = propose_schema(path, CHOICES)
     assert [column.name for column in proposal.schema.columns] == ["balance"]
     assert "--max-categories" in proposal.omitted["name"]
     assert "--max-categories" in proposal.omitted["story"]
     few = nodes_csv(tmp_path, "account,balance,name,risk", "1,2,Ann,a", "2,3,Bob,b", "3,1,Cid,a")
-    proposal = propose(few, CHOICES)
+    proposal = propose_schema(few, CHOICES)
     assert "--categorical" in proposal.omitted["name"]
     assert "Ann" not in proposal.schema.model_dump_json()
 
@@ -180,10 +189,8 @@ def test_a_larger_limit_includes_more_categories(tmp_path: Path) -> None:
     rows = [f"{i},v{i % 150},{i % 2}" for i in range(600)]
     path = nodes_csv(tmp_path, "account,code,risk", *rows, "x,,0")
     with pytest.raises(FedGTError, match="150 distinct texts"):
-        propose(path, CHOICES)
-    column = propose(path, Choices(id="account", label="risk", max_categories=150)).schema.columns[
-        0
-    ]
+        propose_schema(path, CHOICES)
+    column = propose_schema(path, replace(CHOICES, max_categories=150)).schema.columns[0]
     assert isinstance(column, CategoricalColumn)
     assert len(column.categories) == 150
 
@@ -191,10 +198,10 @@ def test_a_larger_limit_includes_more_categories(tmp_path: Path) -> None:
 def test_a_typo_among_numbers_is_pointed_at(tmp_path: Path) -> None:
     rows = [f"{i},{i * 1.5},{i},a" for i in range(300)]
     path = nodes_csv(tmp_path, "account,balance,age,risk", *rows, "x,n/a,3,b")
-    proposal = propose(path, CHOICES)
+    proposal = propose_schema(path, CHOICES)
     assert "line 302 (data row 301)" in proposal.omitted["balance"]
     with pytest.raises(FedGTError, match="'n/a' is not a number"):
-        propose(path, Choices(id="account", label="risk", numeric=("balance",)))
+        propose_schema(path, replace(CHOICES, numeric=("balance",)))
 
 
 def test_parquet_types_are_respected(tmp_path: Path) -> None:
@@ -210,7 +217,7 @@ def test_parquet_types_are_respected(tmp_path: Path) -> None:
         }
     )
     pq.write_table(table, path)
-    proposal = propose(path, CHOICES)
+    proposal = propose_schema(path, CHOICES)
     assert proposal.schema.columns == (
         NumericColumn(name="ratio", mean=1, std=0.408),
         CategoricalColumn(name="active", categories=("false", "true")),

@@ -12,12 +12,12 @@ from tests.fedgt_client.small_graphs import small_graph
     "ratios",
     [(0.2, 0.4, 0.3), (0.2, 0.4, 0.5), (-0.2, 0.6, 0.6), (float("nan"), 0.5, 0.5), (0.5, 0.5)],
 )
-def test_shares_that_are_none(ratios: tuple[float, float, float]) -> None:
+def test_invalid_ratios(ratios: tuple[float, float, float]) -> None:
     with pytest.raises(FedGTError, match="split ratios"):
         random_split(10, ratios, 0)
 
 
-def test_numbers_below_zero() -> None:
+def test_negative_numbers() -> None:
     with pytest.raises(FedGTError, match="num_nodes is -1"):
         random_split(-1, (0.2, 0.4, 0.4), 0)
     with pytest.raises(FedGTError, match="seed is -1"):

@@ -13,7 +13,7 @@ def test_heterogeneity_of_three_clients_by_hand() -> None:
     assert heterogeneity(counts) == pytest.approx(1 - (3 + 4 / np.sqrt(2)) / 9)
 
 
-def test_heterogeneity_of_likes_is_nothing() -> None:
+def test_heterogeneity_of_equal_clients_is_zero() -> None:
     assert heterogeneity(np.array([[1.0, 2.0], [10.0, 20.0]])) == pytest.approx(0.0)
     assert heterogeneity(np.array([[1.0, 2.0]])) == pytest.approx(0.0)
 
@@ -39,7 +39,7 @@ def test_missing_links_by_hand() -> None:
     assert stats.heterogeneity == pytest.approx(4 / 9)
 
 
-def test_a_link_held_twice_is_missing_nowhere() -> None:
+def test_a_link_held_by_two_clients_is_not_missing() -> None:
     graph = small_graph(3, [(0, 1), (1, 2)])
     stats = partition_stats(graph, [np.array([0, 1]), np.array([0, 1])])
     assert stats.missing_links == 1
@@ -65,7 +65,7 @@ def test_permuting_nodes_changes_nothing() -> None:
     assert partition_stats(graph.subgraph(order), turned) == partition_stats(graph, members)
 
 
-def test_paper_has_no_figure() -> None:
+def test_values_the_paper_does_not_print() -> None:
     for dataset, setting, clients in (
         ("consortium", "disjoint", 10),
         ("cora", "louvain", 10),
@@ -77,7 +77,7 @@ def test_paper_has_no_figure() -> None:
         assert (figures.missing_links, figures.heterogeneity) == (None, None)
 
 
-def test_paper_has_a_figure() -> None:
+def test_values_the_paper_prints() -> None:
     figures = paper_statistics("ogbn-arxiv", "overlap", 50)
     assert (figures.missing_links, figures.heterogeneity) == (457954, 0.687)
     figures = paper_statistics("cora", "disjoint", 5)

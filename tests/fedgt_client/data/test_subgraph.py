@@ -55,14 +55,14 @@ def share(index: int, clients: int = 3, *, seed: int = 0, setting: str = "disjoi
     return open_institution({"partition-id": index, "num-partitions": clients}, config)
 
 
-def test_a_dataset_is_divided_once(divided: list[int]) -> None:
+def test_a_dataset_is_partitioned_once(divided: list[int]) -> None:
     sizes = [share(index).num_nodes for index in (2, 0, 1, 2)]
     assert sizes == [24, 20, 22, 24]
     assert divided == [3]
     assert share(1).digest() == two_groups(22).digest()
 
 
-def test_another_division_is_another(divided: list[int]) -> None:
+def test_each_partition_is_cached_separately(divided: list[int]) -> None:
     share(0)
     share(0, 4)
     share(0, seed=1)

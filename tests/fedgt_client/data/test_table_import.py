@@ -6,11 +6,12 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from scipy.sparse import csr_array
 
 from fedgt_client.data.catalog import load_dataset
 from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
 from fedgt_client.data.table_import import Imported, Tables, check_target, import_tables
-from fedgt_client.graph import UNLABELLED, Graph, SparseRows
+from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
 
 DATASETS = Path(__file__).parents[4] / "shared" / "datasets"
@@ -57,7 +58,7 @@ def imported(folder: Path, nodes: Any = NODES, edges: Any = EDGES, **options: An
 
 
 @pytest.mark.parametrize("name", [".", "..", "inputs"])
-def test_a_folder_that_must_not_go_is_never_replaced(
+def test_protected_folders_are_never_replaced(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "inputs").mkdir()
@@ -194,7 +195,7 @@ def test_mostly_zero_features_are_stored_sparse(tmp_path: Path) -> None:
     )
     sparse = import_tables(files(tmp_path), wide).graph
     dense = imported(tmp_path).graph
-    assert isinstance(sparse.features, SparseRows)
+    assert isinstance(sparse.features, csr_array)
     assert isinstance(dense.features, np.ndarray)
     kept = [0, 1, 22]
     assert (sparse.dense_features()[:, kept] == dense.features).all()

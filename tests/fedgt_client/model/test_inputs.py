@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
-from fedgt_client.graph import Graph, SparseRows
+from fedgt_client.graph import Graph
 from fedgt_client.model.features import Bags
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
 from tests.fedgt_client.small_graphs import small_graph
@@ -19,7 +20,7 @@ ENCODING = np.arange(12, dtype=np.float32).reshape(6, 2)
 
 
 def graph(*, sparse: bool) -> Graph:
-    features = SparseRows.from_dense(FEATURES) if sparse else FEATURES
+    features = csr_array(FEATURES) if sparse else FEATURES
     names = ("a", "b", "c", "d")
     return Graph(**{**vars(small_graph(6, [])), "features": features, "feature_names": names})
 
