@@ -1,4 +1,4 @@
-"""The README's tables and pictures, made from the records."""
+"""Write the tables and pictures of docs/results.md from the records."""
 
 import re
 from pathlib import Path
@@ -8,10 +8,10 @@ from experiments.table import markdown
 from experiments.tables import build_table
 from shared.errors import FedGTError
 
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[1] / "docs" / "results.md"
 
 _MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-_PICTURE = re.compile(r"\((experiments/pictures/([\w-]+)\.png)\)")
+_PICTURE = re.compile(r"\(((?:\.\./)?experiments/pictures/([\w-]+)\.png)\)")
 _OPENING = re.compile(r"<!-- table \S* ?-->")
 
 

@@ -9,7 +9,7 @@ from click import Group
 
 from deploy.cli import app
 
-PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "deployment.md"
 
 _BLOCK = re.compile(r"^```(\S*) ?(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 

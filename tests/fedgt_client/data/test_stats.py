@@ -84,7 +84,7 @@ def test_values_the_paper_prints() -> None:
     assert (figures.missing_links, figures.heterogeneity) == (403, 0.574)
 
 
-# Cells of the paper that no partition of ours meets: fedgt_client/data/README.md says why.
+# Cells of the paper that no partition of ours meets: docs/data.md says why.
 LINKS_APART = {
     ("amazon-photo", "disjoint", 5),
     ("amazon-photo", "overlap", 10),
