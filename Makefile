@@ -39,5 +39,11 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+.PHONY: docs
+# What is generated in docs/: settings from the code, result tables from the records.
+docs: setup
+	$(BIN)/fedgt config --markdown > docs/settings.md
+	$(BIN)/fedgt experiment readme
+
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -6,6 +6,7 @@ import typer
 
 from deploy.cli.output import Json, print_json
 from deploy.cli.run import parse_settings
+from deploy.cli.settings_page import settings_page
 from shared.config import PRESETS, RunConfig
 
 
@@ -16,9 +17,15 @@ def config(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of a run.")
     ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the page docs/settings.md.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print every setting with its meaning, as a file for 'flwr run --run-config FILE'."""
+    if markdown:
+        print(settings_page(), end="")
+        return
     chosen = RunConfig.build(parse_settings(settings or []), preset=preset)
     if json:
         print_json(chosen.to_flower())

@@ -8,7 +8,7 @@ from fedgt_client.graph import Graph, undirected
 def small_graph(
     num_nodes: int, links: list[tuple[int, int]], labels: list[int] | None = None
 ) -> Graph:
-    """A graph with the given undirected links; feature of node i is i; two classes."""
+    """Return a graph with the given undirected links, two classes, and i as feature of node i."""
     pairs = np.array(links, np.int64).reshape(-1, 2)
     indptr, indices = undirected(pairs[:, 0], pairs[:, 1], num_nodes)
     unset = np.zeros(num_nodes, np.bool_)
@@ -26,12 +26,12 @@ def small_graph(
 
 
 def ring(num_nodes: int) -> Graph:
-    """Nodes in a circle."""
+    """Return a graph whose nodes form a circle."""
     return small_graph(num_nodes, [(i, (i + 1) % num_nodes) for i in range(num_nodes)])
 
 
 def random_graph(num_nodes: int, num_links: int, seed: int) -> Graph:
-    """Links drawn at random, labels too."""
+    """Return a graph with random links and labels."""
     rng = np.random.default_rng(seed)
     links = rng.integers(0, num_nodes, (num_links, 2))
     labels = rng.integers(0, 2, num_nodes).tolist()

@@ -144,7 +144,7 @@ def write_csv(path: Path, rows: list[str]) -> None:
 
 
 def write_arxiv(folder: Path) -> Path:
-    """Five papers: citations 0-1 (both ways), 1-2, 3-4, 2-2; the component of 0 is largest."""
+    """Write five papers, citations 0-1 (both ways), 1-2, 3-4, 2-2; the component of 0 wins."""
     write_csv(folder / "raw/edge.csv.gz", ["0,1", "1,0", "1,2", "3,4", "2,2"])
     write_csv(folder / "raw/node-feat.csv.gz", [f"{i}.5,-{i}.25,1e-2" for i in range(5)])
     write_csv(folder / "raw/node-label.csv.gz", ["0", "39", "4", "4", "1"])

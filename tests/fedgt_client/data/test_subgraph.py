@@ -39,7 +39,7 @@ def test_own_data_is_opened(tmp_path: Path) -> None:
 
 @pytest.fixture
 def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A dataset that is made here; how often it was divided."""
+    """Replace the dataset by small graphs; return the calls that partition it."""
     calls: list[int] = []
 
     def make(dataset: str, *, clients: int, seed: int, **_: object) -> list[Graph]:
