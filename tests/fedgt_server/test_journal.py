@@ -33,7 +33,7 @@ def test_what_is_no_event_is_not_parsed(line: bytes) -> None:
 
 
 def test_an_event_of_an_earlier_version_is_parsed() -> None:
-    """It had no status of a failure and no time of its own kind."""
+    """A failure had no status then."""
     event = parse_event(b'{"event": "failed", "time": "2026-01-01T00:00:00+00:00", "reason": "x"}')
     assert event == FailedEvent(time="2026-01-01T00:00:00+00:00", reason="x", status="failed")
 
