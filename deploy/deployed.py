@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 from flwr.app import UserConfig
 
@@ -11,10 +10,11 @@ from deploy.federation import LocalFederation
 from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
 from deploy.progress import round_progress
-from deploy.run import placed, read_result, run_institutions
+from deploy.run import placed, run_institutions
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
+from fedgt_server.result import Result, read_result
 from fedgt_server.round_loop import Observer
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
@@ -36,7 +36,7 @@ def three_banks(seed: int) -> dict[str, Graph]:
     return dict(zip(_NAMES, banks[:: len(KINDS)], strict=True))
 
 
-def run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, dict[str, Any]]:
+def run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
     """Train the banks alone in this process, then together in processes; results by method."""
     for name in ("federation", "local"):
         shutil.rmtree(out / name, ignore_errors=True)  # of an earlier demo
@@ -59,7 +59,7 @@ def run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, 
 
 def _alone(
     federation: LocalFederation, out: Path, values: dict[str, Scalar], observe: Observer
-) -> dict[str, Any]:
+) -> Result:
     """No federation is needed for that, so no Flower either."""
     machines = federation.institutions
     places: list[UserConfig] = [
@@ -70,9 +70,7 @@ def _alone(
     return run_institutions(config, places, observe)
 
 
-def _together(
-    federation: LocalFederation, values: dict[str, Scalar], observe: Observer
-) -> dict[str, Any]:
+def _together(federation: LocalFederation, values: dict[str, Scalar], observe: Observer) -> Result:
     quorum = len(federation.institutions)
     settings = {
         **values,
@@ -85,6 +83,6 @@ def _together(
     follow(federation.start_run(settings), journal, observe)
     if journal.failure:
         raise FedGTError(f"{journal.failure} (more in {federation.coordinator.log})")
-    if not (folder / "result.json").exists():
-        raise FedGTError(f"the run ended without a result: see {federation.coordinator.log}")
-    return read_result(folder)
+    if result := read_result(folder):
+        return result
+    raise FedGTError(f"the run ended without a result: see {federation.coordinator.log}")

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from deploy.machine import PATIENCE, Machine, Process, free_ports
 from deploy.processes import ProcessMark, end_family
@@ -19,6 +18,7 @@ from deploy.provision.kits import provision
 from deploy.provision.layout import COORDINATOR
 from deploy.provision.node_key import make_node_key
 from fedgt_client.graph import Graph
+from fedgt_server.result import Result, read_result
 from shared.config import Scalar
 from shared.errors import FedGTError
 
@@ -178,14 +178,14 @@ class LocalFederation:
         """Train with these settings, of which ``run-name`` is needed; ends when the run does."""
         return self.coordinator.start(RUN, self.write_settings(settings))
 
-    def run(self, settings: Mapping[str, Scalar], patience: float = 3 * PATIENCE) -> dict[str, Any]:
+    def run(self, settings: Mapping[str, Scalar], patience: float = 3 * PATIENCE) -> Result:
         """Train to the end; the result."""
         answer = self.coordinator.call(RUN, self.write_settings(settings), patience=patience)
         out = self.run_folder(str(settings["run-name"]))
-        if answer.returncode or not (out / "result.json").exists():
+        result = read_result(out)
+        if answer.returncode or result is None:
             last = (answer.stdout + answer.stderr).strip().splitlines()[-5:]
             raise FedGTError(f"the run ended without a result: {' / '.join(last)}")
-        result: dict[str, Any] = json.loads((out / "result.json").read_text())
         return result
 
     def run_folder(self, run_name: str) -> Path:

@@ -1,12 +1,11 @@
 """A run in other processes, followed by its journal."""
 
-import json
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from fedgt_server.events import EndEvent, FailedEvent, RoundEvent, parse_event
 from fedgt_server.round_loop import Observer
 
 _POLL = 0.3  # seconds
@@ -21,7 +20,7 @@ class RunningJournal:
         self.over = False
         self.failure: str | None = None
 
-    def rounds(self) -> Iterator[dict[str, Any]]:
+    def rounds(self) -> Iterator[RoundEvent]:
         """Rounds since the last call."""
         if not self._path.exists():
             return
@@ -30,11 +29,11 @@ class RunningJournal:
             whole, _, _ = stream.read().rpartition(b"\n")
         self._read += len(whole) + bool(whole)
         for line in whole.splitlines():
-            event = json.loads(line)
-            self.over |= event["event"] in ("end", "failed")
-            if event["event"] == "failed":
-                self.failure = event["reason"]
-            if event["event"] == "round":
+            event = parse_event(line)
+            self.over |= isinstance(event, EndEvent | FailedEvent)
+            if isinstance(event, FailedEvent):
+                self.failure = event.reason
+            if isinstance(event, RoundEvent):
                 yield event
 
 
@@ -42,8 +41,8 @@ def follow(process: "subprocess.Popen[bytes]", journal: RunningJournal, observe:
     """Report rounds until the run is over; ``process`` takes some seconds more to notice."""
     while not journal.over:
         ended = process.poll() is not None  # asked first: what was written before is still read
-        for facts in journal.rounds():
-            observe(facts)
+        for event in journal.rounds():
+            observe(event)
         if ended:
             break
         time.sleep(_POLL)

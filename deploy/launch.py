@@ -21,7 +21,8 @@ from flwr.supercore.fab import Fab
 
 from deploy.control import control
 from deploy.staging import stage_app
-from fedgt_server.round_loop import GIVING_UP
+from fedgt_server.events import FailedEvent, JournalEvent
+from fedgt_server.journal import Journal
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
@@ -67,16 +68,19 @@ def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> Outcome:
         override_config=user_config_to_proto(config.to_flower()),
     )
     with control(kit) as client:
+        earlier = _last_event(kit, config, config.run_name)  # of a run that is resumed
         response = client.StartRun(request)
         if not response.HasField("run_id"):
             raise FedGTError(f"the SuperLink did not start the run: {response.note or 'no reason'}")
         try:
-            return _follow(client, response.run_id, say)
+            status = _follow(client, response.run_id, say)
         except httpx.TransportError:
             return Outcome(
                 Ending.failed,
                 "the SuperLink is gone: run ./start-superlink.sh, then ./resume.sh",
             )
+    last = _last_event(kit, config, config.run_name or str(response.run_id))
+    return ending(*status, None if last == earlier else last)
 
 
 def _bundle() -> bytes:
@@ -84,20 +88,27 @@ def _bundle() -> bytes:
         return build_fab_from_disk(stage_app(Path(scratch) / "fedgt"))
 
 
-def _follow(client: ControlHttpClient, run_id: int, say: Callable[[str], None]) -> Outcome:
+def _follow(
+    client: ControlHttpClient, run_id: int, say: Callable[[str], None]
+) -> tuple[str, str, str]:
+    """Pass on the log until the run is over; return Flower's status, sub-status and details."""
     for part in client.StreamLogs(StreamLogsRequest(run_id=run_id)):
         say(part.log_output)
-    status = client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id].status
-    return ending(status.status, status.sub_status, status.details)
+    run = client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id]
+    return run.status.status, run.status.sub_status, run.status.details
 
 
-def ending(status: str, sub_status: str, details: str) -> Outcome:
-    """What Flower's words for a run's state mean."""
+def _last_event(kit: Path, config: RunConfig, run_name: str) -> JournalEvent | None:
+    return Journal(kit / config.results_dir / run_name / "journal.jsonl").last()
+
+
+def ending(status: str, sub_status: str, details: str, last: JournalEvent | None) -> Outcome:
+    """Return what became of a run, by Flower's status and the last event of its journal."""
     if status == Status.FINISHED and sub_status == SubStatus.COMPLETED:
         return Outcome(Ending.finished)
     reason = " ".join(details.removeprefix(_RAISED).split())
     if reason.startswith(_SILENT):
         reason = "the ServerApp is gone without a word: ./resume.sh continues the run"
-    if reason.endswith(GIVING_UP):
+    if isinstance(last, FailedEvent) and last.status == "gave-up":
         return Outcome(Ending.gave_up, reason)
     return Outcome(Ending.failed, reason or f"the run is {sub_status or status}")

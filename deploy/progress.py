@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fedgt_server.events import RoundEvent
 from fedgt_server.round_loop import Observer
 
 _LINES = 10  # in all, where there is no terminal
@@ -22,7 +22,7 @@ def round_progress(console: Console, title: str, rounds: int, *, show: bool) -> 
             yield observe
     else:
         console.print(f"{title}: preparing", highlight=False)
-        yield lambda facts: _line(console, title, rounds, facts)
+        yield lambda event: _line(console, title, rounds, event)
 
 
 @contextmanager
@@ -35,20 +35,18 @@ def _bar(console: Console, title: str, rounds: int) -> Iterator[Observer]:
     )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"{title}: preparing", total=rounds)
-        yield lambda facts: progress.update(
-            task, completed=facts["round"], description=f"{title}: {_validation(facts)}"
+        yield lambda event: progress.update(
+            task, completed=event.round, description=f"{title}: {_validation(event)}"
         )
 
 
-def _line(console: Console, title: str, rounds: int, facts: dict[str, Any]) -> None:
-    number = facts["round"]
+def _line(console: Console, title: str, rounds: int, event: RoundEvent) -> None:
+    number = event.round
     if number == rounds or number % max(1, rounds // _LINES) == 0:
-        text = f"{title}: round {number}/{rounds}, {_validation(facts)}"
+        text = f"{title}: round {number}/{rounds}, {_validation(event)}"
         console.print(text, highlight=False)
 
 
-def _validation(facts: dict[str, Any]) -> str:
-    accuracy = facts["val_accuracy"]
-    # A journal has None where this process has NaN.
-    known = accuracy is not None and accuracy == accuracy
-    return f"validation {accuracy:.1%}" if known else "no validation nodes"
+def _validation(event: RoundEvent) -> str:
+    accuracy = event.val_accuracy
+    return "no validation nodes" if accuracy is None else f"validation {accuracy:.1%}"

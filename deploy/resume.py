@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from fedgt_server.checkpoint import Checkpoints
+from fedgt_server.events import EndEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import is_locked
 from shared.config import RunConfig
@@ -24,7 +25,7 @@ def resumable(results: Path, name: str = "") -> RunConfig:
         When there is nothing to continue, in a line that says why.
     """
     folder = _run_folder(results, name)
-    if any(event["event"] == "end" for event in Journal(folder / "journal.jsonl").read()):
+    if any(isinstance(event, EndEvent) for event in Journal(folder / "journal.jsonl").read()):
         raise FedGTError(f"the run '{folder.name}' is finished: there is nothing to resume")
     _wait_for_the_end(folder)
     checkpoint = Checkpoints(folder / "checkpoints").newest()
@@ -34,7 +35,7 @@ def resumable(results: Path, name: str = "") -> RunConfig:
             "start it anew with ./run.sh"
         )
     # A run without a name of its own goes by the number that Flower gave it.
-    values = checkpoint.facts["config"] | {"resume": True, "run-name": folder.name}
+    values = checkpoint.facts.config | {"resume": True, "run-name": folder.name}
     return RunConfig.build(values)
 
 

@@ -1,16 +1,14 @@
 """A whole run on one machine, by either engine."""
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 from flwr.app import UserConfig
 
 from deploy.inprocess import InProcessGrid
 from fedgt_client.app import app
 from fedgt_client.data.subgraph import open_institution
-from fedgt_server.methods import server_method
+from fedgt_server.result import Result
 from fedgt_server.round_loop import Observer, RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig, Scalar
@@ -45,9 +43,7 @@ def check_data(config: RunConfig, clients: int) -> None:
     open_institution({"partition-id": 0, "num-partitions": clients}, config)
 
 
-def run_in_process(
-    config: RunConfig, clients: int, observe: Observer = lambda _: None
-) -> dict[str, Any]:
+def run_in_process(config: RunConfig, clients: int, observe: Observer = lambda _: None) -> Result:
     """Run ``clients`` simulated institutions one after the other in this process."""
     shares: list[UserConfig] = [
         {"partition-id": index, "num-partitions": clients} for index in range(clients)
@@ -57,18 +53,12 @@ def run_in_process(
 
 def run_institutions(
     config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
-) -> dict[str, Any]:
+) -> Result:
     """The same for institutions that say of themselves, as supernodes do, where their data is."""
     here: list[UserConfig] = [
         {**node_config, "worker": False, "keep-state": config.checkpoints}
         for node_config in node_configs
     ]
     grid = InProcessGrid(app, here, config.to_flower())
-    strategy = FedGTStrategy(config, server_method(config))
-    return RoundLoop(grid, strategy, Path(config.results_dir) / config.run_name, observe).run()
-
-
-def read_result(out: Path) -> dict[str, Any]:
-    """The result of a run in another process."""
-    result: dict[str, Any] = json.loads((out / "result.json").read_text())
-    return result
+    folder = Path(config.results_dir) / config.run_name
+    return RoundLoop(grid, FedGTStrategy(config), folder, observe).run()

@@ -16,13 +16,13 @@ import urllib.request
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
-from deploy.run import read_result
 from deploy.staging import stage_app
 from fedgt_client.folders import cache_dir, state_dir
+from fedgt_server.result import Result, read_result
 from fedgt_server.round_loop import Observer
 from shared.config import RunConfig
 from shared.errors import FedGTError
@@ -31,9 +31,7 @@ _START = 90.0  # seconds for the SuperLink to listen
 _POLL = 0.3  # seconds
 
 
-def run_simulation(
-    config: RunConfig, clients: int, observe: Observer = lambda _: None
-) -> dict[str, Any]:
+def run_simulation(config: RunConfig, clients: int, observe: Observer = lambda _: None) -> Result:
     """Run ``clients`` simulated institutions; what Flower says is in ``flower.log``.
 
     Raises
@@ -60,9 +58,9 @@ def run_simulation(
         follow(flwr, journal, observe)
     if journal.failure:
         raise FedGTError(f"{journal.failure} (more in {out / 'flower.log'})")
-    if not (out / "result.json").exists():
-        raise FedGTError(f"Flower's simulation ended without a result: see {out / 'flower.log'}")
-    return read_result(out)
+    if result := read_result(out):
+        return result
+    raise FedGTError(f"Flower's simulation ended without a result: see {out / 'flower.log'}")
 
 
 class _Simulation:

@@ -27,7 +27,7 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
     values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
     config = RunConfig.build(placed(values, scratch / "run", job.clients), preset=job.preset)
     check_data(config, job.clients)
-    run_in_process(config, job.clients, lambda facts: on_round(facts["round"]))
+    run_in_process(config, job.clients, lambda event: on_round(event.round))
     nodes, stars, labels = [], [], []
     for index in _INSTITUTIONS:
         found = _represented(config, index, job.clients)

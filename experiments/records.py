@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.job import Job
+from fedgt_server.events import RoundEvent, mean_metric
+from fedgt_server.result import Result
 from shared.config import RunConfig, Scalar
 from shared.files import write_json
 
@@ -59,34 +61,34 @@ def write_record(results: Path, job: Job, facts: Mapping[str, Any]) -> None:
 
 def run_facts(
     config: RunConfig,
-    result: Mapping[str, Any],
-    rounds: Sequence[Mapping[str, Any]],
+    result: Result,
+    rounds: Sequence[RoundEvent],
     cpu_seconds: Sequence[float],
 ) -> dict[str, Any]:
     """What a record says of a run, from its result and its journal's rounds."""
     curves = {
-        "val": [rounded(event["val_accuracy"]) for event in rounds],
-        "test": [rounded(event["test_accuracy"]) for event in rounds],
+        "val": [rounded(event.val_accuracy) for event in rounds],
+        "test": [rounded(event.test_accuracy) for event in rounds],
         "train_loss": [rounded(_mean_loss(event)) for event in rounds],
-        "seconds": [rounded(event["seconds"], 3) for event in rounds],
+        "seconds": [rounded(event.seconds, 3) for event in rounds],
         "cpu_seconds": [rounded(seconds, 3) for seconds in cpu_seconds],
     }
     return {
-        "test": rounded(result["test_accuracy"]),
-        "val": rounded(result["val_accuracy"]),
-        "best_round": result["best_round"],
+        "test": rounded(result.test_accuracy),
+        "val": rounded(result.val_accuracy),
+        "best_round": result.best_round,
         "per_client": {
-            name: [rounded(facts["val_accuracy"]), rounded(facts["test_accuracy"])]
-            for name, facts in result["per_client"].items()
+            name: [rounded(measured.val_accuracy), rounded(measured.test_accuracy)]
+            for name, measured in result.per_client.items()
         },
         "rounds": curves,
         "similarity": _similarity(rounds),
         "bytes": {
-            "up": result["bytes_up"],
-            "down": result["bytes_down"],
+            "up": result.bytes_up,
+            "down": result.bytes_down,
             "uploads": _uploads(rounds),
         },
-        "privacy": result["privacy"],
+        "privacy": result.privacy and result.privacy.model_dump(),
         "warnings": _warnings(rounds),
         "config": without_places(config),
     }
@@ -114,47 +116,45 @@ def rounded(value: float | None, digits: int = 5) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def _mean_loss(event: Mapping[str, Any]) -> float | None:
-    losses = [facts.get("train_loss") for facts in event["institutions"].values()]
-    known = [loss for loss in losses if loss is not None]
-    return sum(known) / len(known) if known else None
+def _mean_loss(event: RoundEvent) -> float | None:
+    return mean_metric(event.institutions, "train_loss")
 
 
-def _similarity(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _similarity(rounds: Sequence[RoundEvent]) -> dict[str, Any] | None:
     """Mean and spread in every round, the matrix after the last; None for other methods."""
     last = rounds[-1]
-    if "similarity" not in last:
+    if last.similarity is None or last.order is None:
         return None
-    kept = {last["round"]: last}
-    if len(last["order"]) <= _FEW_CLIENTS and len(rounds) > _EARLY_ROUND:
+    kept = {last.round: last}
+    if len(last.order) <= _FEW_CLIENTS and len(rounds) > _EARLY_ROUND:
         kept[_EARLY_ROUND] = rounds[_EARLY_ROUND - 1]
     return {
-        "order": last["order"],
+        "order": last.order,
         "matrices": {
-            str(number): [[rounded(value, 3) for value in row] for row in event["similarity"]]
+            str(number): [[rounded(value, 3) for value in row] for row in event.similarity or []]
             for number, event in sorted(kept.items())
         },
-        "mean": [rounded(event.get("similarity_mean"), 4) for event in rounds],
-        "spread": [rounded(event.get("similarity_spread"), 4) for event in rounds],
-        "self_weight": [rounded(event.get("self_weight"), 4) for event in rounds],
+        "mean": [rounded(event.similarity_mean, 4) for event in rounds],
+        "spread": [rounded(event.similarity_spread, 4) for event in rounds],
+        "self_weight": [rounded(event.self_weight, 4) for event in rounds],
     }
 
 
-def _uploads(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int] | None:
+def _uploads(rounds: Sequence[RoundEvent]) -> dict[str, int] | None:
     """Bytes of the whole run by the name of what was uploaded; None where no journal says so."""
     total: dict[str, int] = {}
     for event in rounds:
-        for facts in event["institutions"].values():
-            for name, size in (facts.get("uploads") or {}).items():
-                total[name] = total.get(name, 0) + int(size)
+        for part in event.institutions.values():
+            for name, size in part.uploads.items():
+                total[name] = total.get(name, 0) + size
     return total or None
 
 
-def _warnings(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _warnings(rounds: Sequence[RoundEvent]) -> dict[str, int]:
     """The coordinator's warnings, shortened to their kind, and in how many rounds they came."""
     found: dict[str, int] = {}
     for event in rounds:
-        for warning in event["warnings"]:
+        for warning in event.warnings:
             kind = warning.split("(")[0].split(":")[0].strip()
             found[kind] = found.get(kind, 0) + 1
     return found

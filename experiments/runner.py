@@ -44,6 +44,7 @@ def decode(text: str) -> Job:
 def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     """Run a federation in this process."""
     from deploy.run import check_data, placed, run_in_process
+    from fedgt_server.events import RoundEvent
     from fedgt_server.journal import Journal
 
     out = scratch / "run"
@@ -52,10 +53,10 @@ def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     # CPU time, unlike time, does not depend on what else the machine does.
     cpu, marks = [], [time.process_time()]
 
-    def observe(facts: Facts) -> None:
+    def observe(event: RoundEvent) -> None:
         marks.append(time.process_time())
         cpu.append(marks[-1] - marks[-2])
-        on_round(facts["round"])
+        on_round(event.round)
 
     result = run_in_process(config, job.clients, observe)
     return run_facts(config, result, Journal(out / "journal.jsonl").rounds(), cpu)

@@ -1,4 +1,4 @@
-"""Is this institution fit to take part, and this update fit to be averaged?"""
+"""Checks of what institutions send: may one take part, can an update be averaged?"""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,10 +7,10 @@ import numpy as np
 from shared.wire import Profile, Update
 
 
-def difference(agreed: Profile, other: Profile, whose: str) -> str | None:
-    """In words, how ``other`` differs from what was agreed; None where it does not.
+def profile_mismatch(agreed: Profile, other: Profile, agreed_with: str) -> str | None:
+    """Describe how ``other`` differs from the agreed profile; return None where it does not.
 
-    ``whose`` names the institution whose profile was taken for all.
+    ``agreed_with`` names the institution whose profile was taken for all.
     """
     if agreed.version != other.version:
         return f"has FedGT {other.version} installed, the coordinator {agreed.version}"
@@ -19,20 +19,20 @@ def difference(agreed: Profile, other: Profile, whose: str) -> str | None:
         ("classes", agreed.classes, other.classes),
     ):
         if ours != theirs:
-            return f"has other {what} than {whose}: {_lists_differ(ours, theirs)}"
+            return f"has other {what} than {agreed_with}: {_list_mismatch(ours, theirs)}"
     if agreed.parameters != other.parameters:
-        found = _shapes_differ(agreed.parameters, other.parameters)
-        return f"has another model than {whose}: {found}"
+        found = _shape_mismatch(agreed.parameters, other.parameters)
+        return f"has another model than {agreed_with}: {found}"
     return None
 
 
-def fault(update: Update, expected: Mapping[str, Sequence[int]]) -> str | None:
-    """In words, why an update cannot be averaged; None where it can.
+def update_error(update: Update, expected: Mapping[str, Sequence[int]]) -> str | None:
+    """Describe why an update cannot be averaged; return None where it can.
 
     ``expected`` has the shape of every array that the method needs.
     """
     if set(update.arrays) != set(expected):
-        return f"it comes {_set_difference(set(expected), set(update.arrays))}"
+        return f"it comes {_set_mismatch(set(expected), set(update.arrays))}"
     for name, array in update.arrays.items():
         if list(array.shape) != list(expected[name]):
             return f"{name} has shape {list(array.shape)}, expected {list(expected[name])}"
@@ -43,33 +43,33 @@ def fault(update: Update, expected: Mapping[str, Sequence[int]]) -> str | None:
     return None
 
 
-def _lists_differ(ours: list[str], theirs: list[str]) -> str:
+def _list_mismatch(ours: list[str], theirs: list[str]) -> str:
     if len(ours) != len(theirs):
         missing = [name for name in ours if name not in set(theirs)]
-        surplus = [name for name in theirs if name not in set(ours)]
+        extra = [name for name in theirs if name not in set(ours)]
         detail = "".join(
-            f", {word} {_some(names)}"
-            for word, names in (("without", missing), ("with", surplus))
+            f", {word} {_quoted(names)}"
+            for word, names in (("without", missing), ("with", extra))
             if names
         )
         return f"{len(theirs)} instead of {len(ours)}{detail}"
-    place = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
-    return f"number {place + 1} is '{theirs[place]}', not '{ours[place]}'"
+    index = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+    return f"number {index + 1} is '{theirs[index]}', not '{ours[index]}'"
 
 
-def _shapes_differ(ours: dict[str, list[int]], theirs: dict[str, list[int]]) -> str:
+def _shape_mismatch(ours: dict[str, list[int]], theirs: dict[str, list[int]]) -> str:
     if set(ours) != set(theirs):
-        return _set_difference(set(ours), set(theirs))
+        return _set_mismatch(set(ours), set(theirs))
     name = next(name for name in ours if ours[name] != theirs[name])
     return f"{name} has shape {theirs[name]}, not {ours[name]}"
 
 
-def _set_difference(expected: set[str], found: set[str]) -> str:
-    missing, surplus = sorted(expected - found), sorted(found - expected)
-    parts = [f"without {_some(missing)}"] if missing else []
-    return " and ".join([*parts, *([f"with {_some(surplus)}"] if surplus else [])])
+def _set_mismatch(expected: set[str], found: set[str]) -> str:
+    missing, extra = sorted(expected - found), sorted(found - expected)
+    parts = [f"without {_quoted(missing)}"] if missing else []
+    return " and ".join([*parts, *([f"with {_quoted(extra)}"] if extra else [])])
 
 
-def _some(names: list[str], limit: int = 3) -> str:
+def _quoted(names: list[str], limit: int = 3) -> str:
     rest = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(f"'{name}'" for name in names[:limit]) + rest

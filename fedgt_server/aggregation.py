@@ -12,7 +12,7 @@ Array32 = NDArray[np.float32]
 
 
 def softmax_weights(similarity: Floats, tau: float) -> Floats:
-    """α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), shape (M, M), each row a distribution.
+    """Compute α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), shape (M, M), each row a distribution.
 
     A similarity of −∞ leaves that client out.
     """
@@ -23,9 +23,9 @@ def softmax_weights(similarity: Floats, tau: float) -> Floats:
 
 
 def example_weights(updates: Sequence[Update]) -> Floats:
-    """n_i / Σ_j n_j from the number of training examples each reports, shape (M,).
+    """Compute n_i / Σ_j n_j from the number of training examples each reports, shape (M,).
 
-    Equal weights where nobody has any.
+    Weights are equal where nobody has any.
     """
     counts = np.array([max(update.metrics.get(NUM_EXAMPLES, 0.0), 0.0) for update in updates])
     total = counts.sum()
@@ -33,7 +33,7 @@ def example_weights(updates: Sequence[Update]) -> Floats:
 
 
 def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
-    """θ + Σ_i n_i/n Δθ_i, for updates of institutions that all started from θ."""
+    """Compute θ + Σ_i n_i/n Δθ_i, for updates of institutions that all started from θ."""
     weights = example_weights(updates)
     return {
         name: np.asarray(
@@ -45,12 +45,12 @@ def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
 
 
 def personalised_models(weights: Floats, models: Array32) -> Array32:
-    """θ̂_i = Σ_j α_ij θ_j for every client at once: shapes (M, M) and (M, P) to (M, P)."""
+    """Compute θ̂_i = Σ_j α_ij θ_j for every client: shapes (M, M) and (M, P) to (M, P)."""
     return np.asarray(weights.astype(models.dtype) @ models)
 
 
 def personalised_global_nodes(weights: Floats, global_nodes: Array32, plans: Floats) -> Array32:
-    """μ̂_i: every client's global nodes brought into client i's order, averaged with α_i.
+    """Average every client's global nodes, brought into client i's order, with α_i to μ̂_i.
 
     μ̂_{i,k} = Σ_j α_ij Σ_l T_{ij,kl} μ_{j,l}, one matrix product over (j, l).
 

@@ -5,13 +5,12 @@ from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
-from flwr.superlink.grid import InMemoryGrid
 
-from fedgt_server.methods import server_method
 from fedgt_server.parent import end_with_parent
-from fedgt_server.round_loop import RoundLoop
+from fedgt_server.round_loop import RoundLoop, accuracy_text
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig
+from shared.flower import is_simulated
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +35,14 @@ def show_log() -> None:
 def main(grid: Grid, context: Context) -> None:
     """Run the federation that the run configuration describes."""
     show_log()
-    if not isinstance(grid, InMemoryGrid):  # in a simulation, Ray's processes end first
+    if not is_simulated(grid):  # in a simulation, Ray's processes end first
         end_with_parent()
     config = RunConfig.build(context.run_config)
     folder = Path(config.results_dir).absolute() / (config.run_name or str(context.run_id))
-    strategy = FedGTStrategy(config, server_method(config))
-    result = RoundLoop(grid, strategy, folder).run()
-    accuracy = result["test_accuracy"]
+    result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     logger.info(
         "test accuracy %s at round %d; results in %s",
-        "not measured" if accuracy is None else f"{accuracy:.4f}",
-        result["best_round"],
+        accuracy_text(result.test_accuracy),
+        result.best_round,
         folder,
     )

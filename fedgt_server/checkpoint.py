@@ -1,29 +1,55 @@
-"""The coordinator's memory on disk: a pair of files a round, the last good one is used."""
+"""The coordinator's state on disk: a pair of files a round, of which the last good one is used."""
 
-import json
 import logging
 import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
+from pydantic import BaseModel
+
+from shared.config import Scalar
 from shared.errors import FedGTError
 from shared.files import open_tensors, write_json, write_tensors
-from shared.wire import Arrays
+from shared.wire import Arrays, Profile
 
 logger = logging.getLogger(__name__)
 
 _KEPT = 2  # one may be torn by a full disk or a crash
 
 
+class BestRound(NamedTuple):
+    """The round of the best mean validation accuracy so far."""
+
+    number: int
+    val_accuracy: float | None  # None: nobody has validation nodes
+    institutions: tuple[str, ...]  # those that answered in it
+
+
+class CheckpointFacts(BaseModel):
+    """What a checkpoint holds besides arrays."""
+
+    config: dict[str, Scalar]
+    best: BestRound | None
+    profile: Profile | None  # what institutions agreed on
+
+
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a run needs to go on after ``round_number``."""
+    """All that a run needs to continue after ``round_number``."""
 
     round_number: int
-    facts: dict[str, Any]  # configuration, best round, agreed profile
+    facts: CheckpointFacts
     arrays: Arrays
+
+
+class _Document(BaseModel):
+    """The JSON half of a checkpoint."""
+
+    round: int
+    checksum: int  # of the file of arrays
+    facts: CheckpointFacts
 
 
 class Checkpoints:
@@ -33,34 +59,27 @@ class Checkpoints:
         self.folder = folder
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, then drop those no longer needed.
+        """Write a checkpoint, then delete those no longer needed.
 
         The JSON half goes last and holds a checksum of the other: a pair is whole or not there.
         """
-        arrays, facts = self._paths(checkpoint.round_number)
+        number = checkpoint.round_number
+        arrays, facts = self._paths(number)
         write_tensors(arrays, checkpoint.arrays, durable=True)
-        document = {
-            "round": checkpoint.round_number,
-            "checksum": _checksum(arrays),
-            "facts": checkpoint.facts,
-        }
+        document = _Document(round=number, checksum=_checksum(arrays), facts=checkpoint.facts)
         try:
-            write_json(facts, document, durable=True)
+            write_json(facts, document.model_dump(), durable=True)
         except OSError:
             arrays.unlink(missing_ok=True)
             raise
-        for old in self.rounds()[:-_KEPT]:
-            for path in self._paths(old):
-                path.unlink(missing_ok=True)
+        self._delete(self.rounds()[:-_KEPT])
 
-    def start_anew(self) -> None:
-        """Drop the checkpoints of an earlier run of the same name."""
-        for old in self.rounds():
-            for path in self._paths(old):
-                path.unlink(missing_ok=True)
+    def delete_all(self) -> None:
+        """Delete the checkpoints of an earlier run of the same name."""
+        self._delete(self.rounds())
 
     def rounds(self) -> list[int]:
-        """Rounds with a checkpoint, oldest first."""
+        """Return the rounds with a checkpoint, oldest first."""
         matches = (
             re.fullmatch(r"round-(\d+)\.json", path.name)
             for path in (self.folder.iterdir() if self.folder.exists() else ())
@@ -68,17 +87,22 @@ class Checkpoints:
         return sorted(int(match[1]) for match in matches if match)
 
     def newest(self) -> Checkpoint | None:
-        """The last checkpoint that is whole; None where there is none."""
+        """Return the last checkpoint that is whole; None where there is none."""
         for number in reversed(self.rounds()):
             arrays, facts = self._paths(number)
             try:
-                document = json.loads(facts.read_text())
-                if _checksum(arrays) != document["checksum"]:
+                document = _Document.model_validate_json(facts.read_bytes())
+                if _checksum(arrays) != document.checksum:
                     raise FedGTError(f"{arrays} does not match its checksum")
-                return Checkpoint(number, document["facts"], open_tensors(arrays))
-            except (OSError, ValueError, KeyError, TypeError, FedGTError) as error:
+                return Checkpoint(number, document.facts, open_tensors(arrays))
+            except (OSError, ValueError, FedGTError) as error:
                 logger.warning("checkpoint of round %d is passed over: %s", number, error)
         return None
+
+    def _delete(self, rounds: list[int]) -> None:
+        for number in rounds:
+            for path in self._paths(number):
+                path.unlink(missing_ok=True)
 
     def _paths(self, round_number: int) -> tuple[Path, Path]:
         stem = self.folder / f"round-{round_number:06d}"

@@ -6,7 +6,7 @@ from fedgt_server.transport import Floats
 
 
 def warping_distances(series: Floats) -> Floats:
-    """Dynamic time warping distance of every pair of series, shape (M, T) to (M, M).
+    """Return the dynamic time warping distance of every two series, shape (M, T) to (M, M).
 
     D(a, b) = min over monotone alignments of sqrt(Σ (a_s − b_t)²), by the recurrence
     c_st = (a_s − b_t)² + min(c_(s−1)t, c_s(t−1), c_(s−1)(t−1)), for all pairs at once.
@@ -23,33 +23,23 @@ def warping_distances(series: Floats) -> Floats:
 
 
 def minimum_cut(similarity: Floats) -> tuple[list[int], list[int]]:
-    """The two sides between which the similarity is least (Stoer & Wagner 1997).
+    """Split clients into the two sides with the least similarity between them.
+
+    The minimum cut of the complete graph (Stoer & Wagner 1997). The result depends on nothing but
+    the values: of several minimum cuts, the one that the algorithm meets first is returned, with
+    vertices taken in the order of their indices. The first side is the one that it cut off.
 
     Parameters
     ----------
     similarity : shape (M, M), symmetric, not negative, M at least 2
     """
-    weights = similarity.astype(np.float64).copy()
-    np.fill_diagonal(weights, 0.0)
-    merged = [[index] for index in range(len(weights))]  # who stands behind each vertex
-    alive = list(range(len(weights)))
-    lightest, side = np.inf, [0]
-    while len(alive) > 1:
-        # Minimum cut phase: add the vertex most tightly connected to those added so far.
-        order, tightness = [alive[0]], weights[alive[0]].copy()
-        rest = set(alive[1:])
-        while rest:
-            following = max(sorted(rest), key=tightness.__getitem__)
-            rest.remove(following)
-            order.append(following)
-            if rest:
-                tightness += weights[following]
-        last, before = order[-1], order[-2]
-        if tightness[last] < lightest:
-            lightest, side = float(tightness[last]), list(merged[last])
-        merged[before] += merged[last]
-        weights[before] += weights[last]
-        weights[:, before] += weights[:, last]
-        weights[before, before] = 0.0
-        alive.remove(last)
-    return sorted(side), sorted(set(range(len(similarity))) - set(side))
+    import networkx  # only one method needs it, and it takes long to import
+
+    clients = len(similarity)
+    graph = networkx.Graph()
+    # Pairs of similarity 0 too: the algorithm asks for a connected graph.
+    graph.add_weighted_edges_from(
+        (i, j, float(similarity[i, j])) for i in range(clients) for j in range(i + 1, clients)
+    )
+    _, (cut_off, rest) = networkx.stoer_wagner(graph)
+    return sorted(cut_off), sorted(rest)

@@ -1,13 +1,15 @@
-"""What happened, as JSON lines: one for the start, each round, each warning, the end."""
+"""The journal of a run: JSON lines, one for each event."""
 
 import json
 import math
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
-from typing import Any
+
+from pydantic import JsonValue
+
+from fedgt_server.events import Event, JournalEvent, RoundEvent, parse_event
 
 
 class Journal:
@@ -15,46 +17,47 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
 
-    def write(self, event: str, **facts: Any) -> None:
-        """Append an event with the time of day."""
-        line = {"event": event, "time": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+    def write(self, event: Event) -> None:
+        """Append an event."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered: what did not fit must not be written after all when the file is closed.
         with self.path.open("ab", buffering=0) as stream:
-            # A line torn by a crash must not swallow this one.
-            start = b"\n" if stream.tell() and not self._ends_whole() else b""
-            text = json.dumps(_plain(line), ensure_ascii=False)
+            # Keep this line apart from one that a crash has torn.
+            start = b"\n" if stream.tell() and not self._ends_with_newline() else b""
+            text = json.dumps(_without_nan(event.to_json()), ensure_ascii=False)
             _append(stream, start + text.encode() + b"\n")
 
-    def _ends_whole(self) -> bool:
+    def _ends_with_newline(self) -> bool:
         with self.path.open("rb") as stream:
             stream.seek(-1, os.SEEK_END)
             return stream.read() == b"\n"
 
-    def start_anew(self) -> None:
-        """Put an earlier run's journal of the same name aside."""
+    def start_new(self) -> None:
+        """Rename the journal of an earlier run of the same name."""
         if self.path.exists():
             self.path.replace(self.path.with_suffix(".previous.jsonl"))
 
-    def read(self) -> Iterator[dict[str, Any]]:
-        """All events so far; a line torn by a crash is passed over."""
+    def read(self) -> Iterator[JournalEvent]:
+        """Yield all events so far; a line that cannot be parsed is skipped."""
         if not self.path.exists():
             return
         for line in self.path.read_bytes().split(b"\n"):
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
+            if event := parse_event(line):
+                yield event
 
-    def rounds(self) -> list[dict[str, Any]]:
-        """Round events in order; of a round that was run again after a resume, the last."""
-        events = {event["round"]: event for event in self.read() if event["event"] == "round"}
+    def last(self) -> JournalEvent | None:
+        """Return the last event; None where there is none."""
+        return next(reversed(list(self.read())), None)
+
+    def rounds(self) -> list[RoundEvent]:
+        """Return the rounds in order; of a round that was run again after a resume, the last."""
+        events = {event.round: event for event in self.read() if isinstance(event, RoundEvent)}
         return [events[number] for number in sorted(events)]
 
 
 def _append(stream: FileIO, line: bytes) -> None:
-    """Write a whole line and have it on the disk, or leave the file as it was."""
+    """Write a whole line through to the disk, or leave the file as it was."""
     before = stream.tell()
     try:
         rest = memoryview(line)
@@ -66,12 +69,12 @@ def _append(stream: FileIO, line: bytes) -> None:
         raise
 
 
-def _plain(value: Any) -> Any:
-    """NaN has no place in JSON."""
+def _without_nan(value: JsonValue) -> JsonValue:
+    """Replace numbers that JSON cannot express by null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_without_nan(item) for item in value]
     return value

@@ -1,4 +1,8 @@
-"""One coordinator to a run: two would write over each other's checkpoints."""
+"""A lock on a run's folder: two coordinators would overwrite each other's checkpoints.
+
+By ``fcntl`` and not by ``filelock``: that opens the lock file for writing, also to ask whether it
+is locked, and the container that resumes a run has the folder mounted read-only.
+"""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,14 +14,14 @@ from shared.errors import FedGTError
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Hold a run's folder for the time of the block.
+    """Lock a run's folder during the block.
 
-    The operating system lets go of it with the process, however that ends.
+    The operating system frees the lock when the process ends, however it ends.
 
     Raises
     ------
     FedGTError
-        When another process holds it.
+        When another process has locked it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as stream:
@@ -32,7 +36,7 @@ def run_lock(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process works on the run; asked without writing anything."""
+    """Return whether a process is running the run, without creating or writing a file."""
     try:
         with (folder / "lock").open("rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)

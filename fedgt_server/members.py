@@ -7,7 +7,8 @@ from dataclasses import replace
 from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
-from fedgt_server.admission import difference
+from fedgt_server.admission import profile_mismatch
+from fedgt_server.exchange import Replies
 from shared.errors import FedGTError
 from shared.version import installed_version
 from shared.wire import Arrays, Introduction, Profile, Question
@@ -24,45 +25,48 @@ class Members:
 
     def __init__(self, profile: Profile | None = None) -> None:
         version = installed_version()
-        # As a coordinator that resumes has it now.
+        # A coordinator that resumes may have been updated since.
         self.profile = profile and replace(profile, version=version)
         self._version = version
-        self._whose = "the federation"
+        self._profile_source = "the federation"
         self._names: dict[int, str] = {}
         self._refused: set[int] = set()
 
     def online(self, grid: Grid) -> dict[int, str]:
-        """Admitted institutions that can be reached now, by node, in the order of their names."""
-        here = set(grid.get_node_ids())
-        present = [(name, node) for node, name in self._names.items() if node in here]
-        return {node: name for name, node in sorted(present)}
+        """Return the admitted institutions that are connected now, by node, sorted by name."""
+        connected = set(grid.get_node_ids())
+        online = [(name, node) for node, name in self._names.items() if node in connected]
+        return {node: name for name, node in sorted(online)}
 
     def names(self) -> set[str]:
-        """All institutions admitted so far, reachable or not."""
+        """Return all institutions admitted so far, connected or not."""
         return set(self._names.values())
 
     def name_of(self, node: int) -> str | None:
-        """The institution behind a node, if it was admitted."""
+        """Return the institution behind a node, if it was admitted."""
         return self._names.get(node)
 
-    def strangers(self, grid: Grid) -> list[int]:
-        """Nodes that have not introduced themselves yet."""
+    def unknown_nodes(self, grid: Grid) -> list[int]:
+        """Return connected nodes that have not introduced themselves yet."""
         known = self._names.keys() | self._refused
         return sorted(node for node in grid.get_node_ids() if node not in known)
 
-    def questions(self, nodes: Iterable[int], *, want_initial: bool) -> dict[int, Message]:
-        """Ask nodes to introduce themselves, the first of them for the starting point."""
-        return {
-            node: Message(
-                Question(want_initial and index == 0).to_records(), node, MessageType.QUERY
-            )
+    def queries(self, nodes: Iterable[int], *, want_initial: bool) -> list[Message]:
+        """Return messages that ask for introductions, the first also for the starting point."""
+        return [
+            Message(Question(want_initial and index == 0).to_records(), node, MessageType.QUERY)
             for index, node in enumerate(nodes)
-        }
+        ]
 
-    def admit(self, grid: Grid, replies: dict[int, Message], *, strict: bool) -> Arrays:
-        """Take in those who agree; return the starting point if one of them brought it.
+    def log_failures(self, replies: Replies) -> None:
+        """Log who could not answer, and why."""
+        for node, reason in (replies.raised | replies.lost).items():
+            logger.warning("%s did not answer: %s", self.name_of(node) or f"node {node}", reason)
 
-        With ``strict`` (before the first round) a difference ends the run; later it only keeps
+    def admit(self, grid: Grid, replies: Mapping[int, Message], *, strict: bool) -> Arrays:
+        """Admit those who agree; return the starting point if one of them sent it.
+
+        With ``strict`` (before the first round) a mismatch ends the run; later it only keeps
         the newcomer out.
         """
         registered = {info.node_id: info.name for info in grid.get_nodes()}
@@ -73,28 +77,31 @@ class Members:
                 introductions[node] = Introduction.from_records(reply.content)
             except FedGTError as error:
                 name = registered.get(node) or f"node {node}"
-                self._refuse(node, name, f"introduced itself badly ({error})", strict=strict)
+                reason = f"sent an introduction that cannot be read ({error})"
+                self._refuse(node, name, reason, strict=strict)
         for node, introduction in sorted(
             introductions.items(), key=lambda item: item[1].institution
         ):
             name = registered.get(node) or introduction.institution
             if self.profile is None:
                 self.profile = replace(introduction.profile, version=self._version)
-                self._whose = name
-            if problem := difference(self.profile, introduction.profile, self._whose):
+                self._profile_source = name
+            if problem := profile_mismatch(
+                self.profile, introduction.profile, self._profile_source
+            ):
                 self._refuse(node, name, problem, strict=strict)
                 continue
-            self._enter(node, name, registered)
+            self._add(node, name, registered)
             initial = introduction.initial or initial
         return initial
 
-    def _enter(self, node: int, name: str, registered: Mapping[int, str]) -> None:
+    def _add(self, node: int, name: str, registered: Mapping[int, str]) -> None:
         previous = next((n for n, known in self._names.items() if known == name), None)
         if previous is not None and previous != node:
             proven = registered.get(node) and not registered.get(previous)
             if previous in registered and not proven:
-                # Not for good: after a restart the old node is only seen to be gone a while later.
-                logger.warning("%s waits: it is here already, from another node", name)
+                # Not for good: after a restart Flower takes a while to see that the old node left.
+                logger.warning("%s has to wait: another node of that name is connected", name)
                 return
             del self._names[previous]
         if node not in self._names:
@@ -103,6 +110,6 @@ class Members:
 
     def _refuse(self, node: int, name: str, problem: str, *, strict: bool) -> None:
         if strict:
-            raise FedGTError(f"{name} {problem}: mend it there, or run without it")
-        logger.warning("%s is kept out: it %s", name, problem)
+            raise FedGTError(f"{name} {problem}: correct it there, or run without it")
+        logger.warning("%s is not admitted: it %s", name, problem)
         self._refused.add(node)

@@ -1,4 +1,4 @@
-"""A ServerApp ends with the process that started it."""
+"""Ending the ServerApp with the process that started it."""
 
 import os
 import threading

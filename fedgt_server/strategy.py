@@ -1,22 +1,25 @@
-"""FedGTStrategy: who gets which model, and what becomes of the answers."""
+"""FedGTStrategy: what each institution is sent in a round, and what becomes of the replies."""
 
 import logging
-import math
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 
+import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from fedgt_server.admission import fault
-from fedgt_server.checkpoint import Checkpoint
+from fedgt_server.admission import update_error
+from fedgt_server.checkpoint import BestRound, Checkpoint, CheckpointFacts
+from fedgt_server.events import InstitutionRound, RoundEvent, mean_metric
+from fedgt_server.exchange import error_line
+from fedgt_server.introduction import Newcomers, gather
 from fedgt_server.members import Members
-from fedgt_server.methods import ServerMethod
+from fedgt_server.methods import ServerMethod, server_method
 from shared.config import RunConfig
 from shared.errors import FedGTError
-from shared.wire import Arrays, Instruction, Profile, Update, count_bytes
+from shared.wire import Arrays, Instruction, Update, count_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -24,26 +27,38 @@ logger = logging.getLogger(__name__)
 WEIGHTS = "weights"
 
 
-@dataclass(frozen=True)
-class Best:
-    """The round of the best mean validation accuracy so far."""
+@dataclass
+class _Round:
+    """The round that is being played."""
 
-    round_number: int
-    val_accuracy: float
-    institutions: tuple[str, ...]  # who answered in it
+    number: int = 0
+    started: float = field(default_factory=time.monotonic)
+    members: set[str] = field(default_factory=set)  # admitted when it began
+    accepted: dict[str, tuple[Update, int]] = field(default_factory=dict)  # with its bytes
 
 
 class FedGTStrategy(Strategy):
-    """A message of its own for each institution; the method says what is in it.
+    """A Flower strategy that sends each institution a message of its own.
 
-    The mathematics is in ``transport`` and ``aggregation``; the loop around is in ``round``.
+    It can be used with Flower's ``start``, or within ``RoundLoop``, which adds a quorum that is
+    waited for, checkpoints and a journal. A round is played by ``configure_train`` and
+    ``aggregate_train``, which may be repeated for the same round until it is complete.
+
+    Parameters
+    ----------
+    config : the settings of the run
+    method : what is sent and how it is aggregated; by default the method that ``config`` names
     """
 
-    def __init__(self, config: RunConfig, method: ServerMethod) -> None:
+    def __init__(self, config: RunConfig, method: ServerMethod | None = None) -> None:
         self.config = config
         self.members = Members()
-        self.best: Best | None = None
-        self._method = method
+        self.best: BestRound | None = None
+        self.last_round: RoundEvent | None = None  # the last that was completed
+        self._method = method or server_method(config)
+        self._has_model = False  # the method has its starting point
+        self._newcomers = Newcomers()
+        self._round = _Round()
         self._bytes_down: dict[str, int] = {}
 
     def summary(self) -> None:
@@ -51,129 +66,107 @@ class FedGTStrategy(Strategy):
         for key, value in self.config.to_flower().items():
             logger.info("  %s = %s", key, value)
 
-    def begin(self, initial: Arrays) -> None:
-        """Take the starting point of the first round."""
-        self._method.begin(initial)
+    def introduce(self, grid: Grid, arrays: ArrayRecord | None = None) -> None:
+        """Wait until enough institutions have introduced themselves, and take a starting point.
+
+        That is ``arrays`` by the names of the model's parameters; without them an institution is
+        asked for it.
+        """
+        want_initial = not arrays and not self._has_model
+        initial = gather(grid, self.members, self.config, want_initial=want_initial)
+        if not self._has_model:
+            self._method.begin(self._checked(arrays) if arrays else initial)
+            self._has_model = True
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The next round's messages to all admitted institutions that can be reached."""
-        return self.instructions(server_round, self.members.online(grid)).values()
+        """Return messages to all connected institutions without an accepted update this round.
 
-    def instructions(self, server_round: int, nodes: Mapping[int, str]) -> dict[int, Message]:
-        """The next round's messages to the given nodes."""
-        return {
-            node: self._message(
+        In the first round institutions introduce themselves first, unless they did so before;
+        those that connect later take part from the round after on.
+        """
+        if not self.members.names():
+            self.introduce(grid, arrays)
+        self._newcomers.admit(grid, self.members, self.config.round_deadline)
+        current = self._enter(server_round)
+        return [
+            self._message(
                 node,
                 name,
                 Instruction(server_round, self._method.message(name), self._best_round(name)),
             )
-            for node, name in nodes.items()
-        }
-
-    def farewells(self, last_round: int, nodes: Mapping[int, str]) -> dict[int, Message]:
-        """Tell the given nodes that the run is over."""
-        return {
-            node: self._message(
-                node,
-                name,
-                Instruction(last_round + 1, {}, self._best_round(name), finish=True),
-            )
-            for node, name in nodes.items()
-        }
-
-    def admissible(self, replies: Iterable[Message]) -> dict[str, tuple[Update, int]]:
-        """Updates fit to be averaged and their size, by institution; the others are logged."""
-        profile = self.members.profile
-        expected = self._method.expected(profile) if profile else {}
-        admitted = {}
-        for reply in replies:
-            # As it was admitted, whatever the update calls itself.
-            name = self.members.name_of(reply.metadata.src_node_id)
-            if name is None:
-                logger.warning(
-                    "an update of node %d is left out: it was not admitted",
-                    reply.metadata.src_node_id,
-                )
-                continue
-            try:
-                update = Update.from_records(reply.content)
-                problem = fault(update, expected)
-            except FedGTError as error:
-                problem = str(error)
-            if problem:
-                logger.warning("the update of %s is left out: %s", name, problem)
-            else:
-                admitted[name] = (update, count_bytes(reply.content))
-        return admitted
+            for node, name in self.members.online(grid).items()
+            if name not in current.accepted
+        ]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Average what is fit to be averaged; there is no one model to return."""
-        facts = self.take(server_round, self.admissible(replies))
-        means = {key: facts[key] for key in ("val_accuracy", "test_accuracy")}
-        return None, MetricRecord({k: v for k, v in means.items() if math.isfinite(v)})
+        """Aggregate the updates that can be averaged, once there are ``min-institutions``.
 
-    def take(self, server_round: int, updates: Mapping[str, tuple[Update, int]]) -> dict[str, Any]:
-        """Aggregate a round's updates; what the journal says of it."""
-        report = self._method.aggregate({name: update for name, (update, _) in updates.items()})
-        for warning in report.warnings:
-            logger.warning("round %d: %s", server_round, warning)
-        parameters = self.members.profile.parameters if self.members.profile else {}
-        institutions = {
-            name: {
-                **update.metrics,
-                "warnings": update.warnings,
-                "bytes_up": size,
-                "uploads": uploads(update.arrays, parameters),
-                "bytes_down": self._bytes_down.get(name, 0),
-            }
-            for name, (update, size) in updates.items()
+        Returns
+        -------
+        arrays : None, because there is no one model for all
+        metrics : mean accuracies; None where the round is not complete and may be asked again
+        """
+        accepted = self._enter(server_round).accepted
+        accepted |= self._accept(replies)
+        if len(accepted) < self.config.min_institutions:
+            logger.warning("round %d is not complete: %s", server_round, self.progress())
+            return None, None
+        self.last_round = self._aggregate(self._round)
+        means = {
+            "val_accuracy": self.last_round.val_accuracy,
+            "test_accuracy": self.last_round.test_accuracy,
         }
-        validation = mean_of(institutions, "val_accuracy")
-        best = self.best
-        # A round without validation is the best only while there has been no other.
-        if best is None or math.isnan(best.val_accuracy) or validation > best.val_accuracy:
-            best = self.best = Best(server_round, validation, tuple(sorted(updates)))
-        return {
-            "val_accuracy": validation,
-            "test_accuracy": mean_of(institutions, "test_accuracy"),
-            "best_round": best.round_number,
-            "institutions": institutions,
-            "warnings": report.warnings,
-            **report.facts,
-        }
+        return None, MetricRecord({k: v for k, v in means.items() if v is not None})
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """None: institutions evaluate in the same reply, which saves a phase a round."""
+        """Return no messages: institutions evaluate in their reply to the training message."""
         return []
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """None: see ``configure_evaluate``."""
+        """Return nothing: see ``configure_evaluate``."""
         return None
 
+    def finish_messages(self, last_round: int, grid: Grid) -> list[Message]:
+        """Return messages that tell connected institutions the best round and that it is over."""
+        return [
+            self._message(
+                node, name, Instruction(last_round + 1, {}, self._best_round(name), finish=True)
+            )
+            for node, name in self.members.online(grid).items()
+        ]
+
+    def progress(self) -> str:
+        """Say how many institutions have answered in this round, of those needed."""
+        accepted, needed = len(self._round.accepted), self.config.min_institutions
+        return f"{accepted} of {needed} institutions answered"
+
     def checkpoint(self, round_number: int) -> Checkpoint:
-        """All that is needed to go on after this round."""
-        best, profile = self.best, self.members.profile
-        facts = {
-            "config": self.config.to_flower(),
-            "best": best and [best.round_number, best.val_accuracy, list(best.institutions)],
-            "profile": profile and vars(profile),
-        }
+        """Return all that is needed to continue after this round."""
+        facts = CheckpointFacts(
+            config=self.config.to_flower(), best=self.best, profile=self.members.profile
+        )
         return Checkpoint(round_number, facts, self._method.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """The reverse of ``checkpoint``."""
-        if best := checkpoint.facts["best"]:
-            self.best = Best(best[0], best[1], tuple(best[2]))
-        self.members = Members(Profile(**checkpoint.facts["profile"]))
+        """Continue from a checkpoint."""
+        self.best = checkpoint.facts.best
+        self.members = Members(checkpoint.facts.profile)
         self._method.load_state_dict(checkpoint.arrays)
+        self._has_model = True
+
+    def _enter(self, number: int) -> _Round:
+        """Return the state of a round, a new one where another round was played before."""
+        if self._round.number != number:
+            self._round = _Round(number, members=self.members.names())
+        return self._round
 
     def _message(self, node: int, name: str, instruction: Instruction) -> Message:
         records = instruction.to_records()
@@ -187,24 +180,113 @@ class FedGTStrategy(Strategy):
         )
 
     def _best_round(self, institution: str) -> int:
-        """The best round so far, if ``institution`` took part in it, else 0.
+        """Return the best round so far, if ``institution`` took part in it, else 0.
 
-        Told in every message: whoever misses one hears it in the next.
+        It is part of every message: whoever misses one learns it from the next.
         """
         best = self.best
-        return best.round_number if best and institution in best.institutions else 0
+        return best.number if best and institution in best.institutions else 0
+
+    def _accept(self, replies: Iterable[Message]) -> dict[str, tuple[Update, int]]:
+        """Return updates that can be averaged, with their size, by institution; log the others."""
+        profile = self.members.profile
+        expected = self._method.expected(profile) if profile else {}
+        accepted = {}
+        for reply in replies:
+            if reply.has_error():
+                # Not by name: an error reply need not come from the node that it is about.
+                logger.warning("an institution did not answer: %s", error_line(reply.error))
+                continue
+            # The name it was admitted by, whatever the update says.
+            name = self.members.name_of(reply.metadata.src_node_id)
+            if name is None:
+                logger.warning(
+                    "an update of node %d is left out: it was not admitted",
+                    reply.metadata.src_node_id,
+                )
+                continue
+            try:
+                update = Update.from_records(reply.content)
+                problem = update_error(update, expected)
+            except FedGTError as error:
+                problem = str(error)
+            if problem:
+                logger.warning("the update of %s is left out: %s", name, problem)
+            else:
+                accepted[name] = (update, count_bytes(reply.content))
+        return accepted
+
+    def _aggregate(self, current: _Round) -> RoundEvent:
+        """Aggregate a round's updates and return what the journal says of it."""
+        updates = {name: update for name, (update, _) in current.accepted.items()}
+        report = self._method.aggregate(updates)
+        for warning in report.warnings:
+            logger.warning("round %d: %s", current.number, warning)
+        institutions = {
+            name: self._institution_round(name, update, size)
+            for name, (update, size) in current.accepted.items()
+        }
+        validation = mean_metric(institutions, "val_accuracy")
+        best = self._update_best(current.number, validation, institutions)
+        facts = {
+            "round": current.number,
+            "val_accuracy": validation,
+            "test_accuracy": mean_metric(institutions, "test_accuracy"),
+            "best_round": best.number,
+            "institutions": institutions,
+            "warnings": report.warnings,
+            **report.facts,
+            "missing": sorted(current.members - updates.keys()),
+            "seconds": time.monotonic() - current.started,
+        }
+        return RoundEvent.model_validate(facts)
+
+    def _institution_round(self, name: str, update: Update, size: int) -> InstitutionRound:
+        parameters = self.members.profile.parameters if self.members.profile else {}
+        facts = {
+            **update.metrics,
+            "warnings": update.warnings,
+            "bytes_up": size,
+            "uploads": upload_sizes(update.arrays, parameters),
+            "bytes_down": self._bytes_down.get(name, 0),
+        }
+        return InstitutionRound.model_validate(facts)
+
+    def _update_best(
+        self, number: int, validation: float | None, institutions: Iterable[str]
+    ) -> BestRound:
+        """Return the best round so far, this one included.
+
+        A round without validation is the best only while there has been no other.
+        """
+        best = self.best
+        if (
+            best is None
+            or best.val_accuracy is None
+            or (validation is not None and validation > best.val_accuracy)
+        ):
+            best = self.best = BestRound(number, validation, tuple(sorted(institutions)))
+        return best
+
+    def _checked(self, arrays: ArrayRecord) -> Arrays:
+        """Return a starting point that was given as ``initial_arrays``.
+
+        Raises
+        ------
+        FedGTError
+            When it does not fit the model that institutions have.
+        """
+        initial = {name: np.asarray(array.numpy()) for name, array in arrays.items()}
+        profile = self.members.profile
+        if problem := update_error(Update("", initial, {}), profile.parameters if profile else {}):
+            raise FedGTError(f"the initial arrays do not fit the model: {problem}")
+        return initial
 
 
-def uploads(arrays: Arrays, parameters: Container[str]) -> dict[str, int]:
-    """Bytes of an update's arrays: the model's together as ``weights``, the others by name."""
+def upload_sizes(arrays: Arrays, parameters: Container[str]) -> dict[str, int]:
+    """Return bytes of an update's arrays: the model's together as ``weights``, others by name."""
     sizes: dict[str, int] = {}
     for name, array in arrays.items():
         shown = WEIGHTS if name in parameters else name
         sizes[shown] = sizes.get(shown, 0) + array.nbytes
     return sizes
-
-
-def mean_of(institutions: Mapping[str, Mapping[str, Any]], key: str) -> float:
-    """The plain mean over the institutions that measured it; NaN where none did."""
-    values = [facts[key] for facts in institutions.values() if key in facts]
-    return sum(values) / len(values) if values else math.nan

@@ -11,13 +11,13 @@ _LEAST_SIGNAL = 0.1
 
 
 def unit_rows(vectors: Floats) -> Floats:
-    """Each vector at length 1 (a zero vector stays zero), shape (…, d)."""
+    """Scale each vector to length 1 (a zero vector stays zero), shape (…, d)."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, 1e-12))
 
 
 def centred(global_nodes: Floats) -> Floats:
-    """Global nodes without what all clients have in common, shape (M, n_g, d).
+    """Subtract from global nodes what all clients have in common, shape (M, n_g, d).
 
     Representations share one large direction; left in, it makes every cosine 1 within a few
     rounds and the personalised average a plain one.
@@ -26,7 +26,7 @@ def centred(global_nodes: Floats) -> Floats:
 
 
 def hungarian(cosine: Floats) -> Floats:
-    """The bijection π that maximises Σ_k cosine[k, π(k)], as a 0/1 plan, shape (n_g, n_g)."""
+    """Return the bijection π that maximises Σ_k cosine[k, π(k)], a 0/1 plan, shape (n_g, n_g)."""
     plan = np.zeros_like(cosine)
     plan[linear_sum_assignment(cosine, maximize=True)] = 1.0
     return plan
@@ -35,7 +35,7 @@ def hungarian(cosine: Floats) -> Floats:
 def sinkhorn(
     cosine: Floats, *, entropy: float = 0.05, tolerance: float = 1e-4, iterations: int = 5000
 ) -> Floats:
-    """The doubly stochastic plan T that maximises Σ T·cosine + entropy · H(T) (Cuturi 2013).
+    """Return the doubly stochastic T that maximises Σ T·cosine + entropy · H(T) (Cuturi 2013).
 
     In place of a bijection, each node of one client is spread over the other's; rows and columns
     sum to 1 up to ``tolerance``. Scaling happens on logarithms, which do not underflow at small
@@ -53,7 +53,7 @@ def sinkhorn(
 
 
 def identity(cosine: Floats) -> Floats:
-    """No alignment: node k belongs to node k."""
+    """Align node k with node k: no transport at all."""
     return np.eye(len(cosine))
 
 
@@ -61,7 +61,7 @@ PLANS = {"hungarian": hungarian, "sinkhorn": sinkhorn, "none": identity}
 
 
 def transport(global_nodes: Floats, plan: str) -> tuple[Floats, Floats]:
-    """Plans between every two clients, and the similarity they come to.
+    """Compute the plans between every two clients, and their similarity.
 
     S_ij = (1 / n_g) Σ_kl T_kl cos(μ_{i,k}, μ_{j,l}); with the best bijection as T, equation 7.
     S is symmetric and so is the transport, so half of it is computed.
@@ -90,7 +90,7 @@ def transport(global_nodes: Floats, plan: str) -> tuple[Floats, Floats]:
 
 
 def denoised(similarity: Floats, global_nodes: Floats, noise_variance: float) -> Floats:
-    """Similarity as it would be without the privacy noise on every coordinate.
+    """Estimate the similarity as it would be without the privacy noise on every coordinate.
 
     Independent noise leaves inner products as they are in expectation, but lengthens the vectors
     and so shrinks every cosine by the same factor, which is known: the noise is public. What is
@@ -108,6 +108,6 @@ def denoised(similarity: Floats, global_nodes: Floats, noise_variance: float) ->
 
 
 def spread(similarity: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of the similarities between different clients."""
+    """Return mean and standard deviation of the similarities between different clients."""
     others = similarity[~np.eye(len(similarity), dtype=bool)]
     return (float(others.mean()), float(others.std())) if len(others) else (0.0, 0.0)

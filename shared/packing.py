@@ -1,4 +1,4 @@
-"""Named arrays as a string of bytes, in the safetensors layout."""
+"""Named arrays as bytes, in the safetensors layout."""
 
 import json
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ _ORDER = "order"  # of the names; the layout itself has another
 
 
 def pack(arrays: Mapping[str, Array]) -> bytes:
-    """Names, types, shapes and values of ``arrays``."""
+    """Return the names, types, shapes and values of ``arrays`` as bytes."""
     # Not np.ascontiguousarray, which makes a vector of a scalar.
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return save(whole, {_ORDER: json.dumps(list(whole))})
 
 
 def unpack(data: bytes) -> dict[str, Array]:
-    """The reverse of ``pack``, for bytes that anybody may have sent.
+    """Return the arrays that ``pack`` was given; the bytes may come from anybody.
 
     Raises
     ------
     FedGTError
-        Where they are torn, of another layout, or hold something else than numbers.
+        When they are torn, of another layout, or hold something else than numbers.
     """
     try:
         arrays = load(data)  # checks that sizes, shapes and types fit the bytes

@@ -1,22 +1,21 @@
-"""What travels between the coordinator and an institution, and under which names.
+"""Messages between the coordinator and an institution, as Flower records.
 
 A message holds at most three records: ``arrays`` (Δθ or θ̂, global nodes), ``facts`` (round,
-names, what an institution says of itself) and ``metrics`` (numbers). Node features, labels, ids
-and links have no place in any of them; but for method fedsage, whose arrays others can work out
-features from.
+names, what an institution says of itself) and ``metrics`` (numbers). None of them holds node
+features, labels, ids or links; but from the arrays of method fedsage others can work out features.
 
-All arrays of a message are one Flower array: Flower sends each of them as an object of its own, and
-some dozens of small ones take longer than their bytes. Flower passes its bytes on as they are.
+All arrays of a message are one Flower array: Flower sends each array as an object of its own, and
+dozens of small ones take longer than their bytes alone. Flower does not look into its bytes.
 """
 
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from pydantic import TypeAdapter, ValidationError
 
 from shared.errors import FedGTError
 from shared.files import Array
@@ -52,42 +51,51 @@ class Profile:
     parameters: dict[str, list[int]]  # shape of every parameter of the model
 
 
+_PROFILE = TypeAdapter(Profile)
+
+
 @dataclass(frozen=True)
 class Introduction:
-    """An institution's answer to the first question."""
+    """An institution's answer to a ``Question``."""
 
     institution: str
     profile: Profile
     initial: Arrays = field(default_factory=dict)  # the starting point, where it was asked for
 
     def to_records(self) -> RecordDict:
-        """As message content."""
+        """Return the content of a message."""
         facts = {"institution": self.institution, "profile": json.dumps(asdict(self.profile))}
         return _records(self.initial, facts)
 
     @classmethod
     def from_records(cls, content: RecordDict) -> "Introduction":
-        """From message content."""
+        """Parse the content of a message."""
         facts = _facts(content, "institution", "profile")
-        profile = _parsed(facts, "profile")
+        profile = _parse_json(facts, "profile")
         if not isinstance(profile, dict) or profile.keys() != Profile.__annotations__.keys():
             raise FedGTError("a profile has other fields: is that another version of FedGT?")
-        return cls(str(facts["institution"]), Profile(**profile), _arrays(content))
+        try:
+            checked = _PROFILE.validate_json(str(facts["profile"]), strict=True)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            raise FedGTError(f"a profile cannot be read: {where} {problem['msg']}") from None
+        return cls(str(facts["institution"]), checked, _arrays(content))
 
 
 @dataclass(frozen=True)
 class Question:
-    """The coordinator's first question."""
+    """The coordinator's request to a node to introduce itself."""
 
     want_initial: bool = False
 
     def to_records(self) -> RecordDict:
-        """As message content."""
+        """Return the content of a message."""
         return _records({}, {"want-initial": self.want_initial})
 
     @classmethod
     def from_records(cls, content: RecordDict) -> "Question":
-        """From message content."""
+        """Parse the content of a message."""
         return cls(bool(_facts(content, "want-initial")["want-initial"]))
 
 
@@ -97,11 +105,11 @@ class Instruction:
 
     round_number: int
     arrays: Arrays  # θ̂_i and μ̂_i
-    best_round: int = 0  # whose model the institution should keep; 0: none yet
+    best_round: int = 0  # the round whose model the institution should keep; 0: none yet
     finish: bool = False  # the run is over: train no more
 
     def to_records(self) -> RecordDict:
-        """As message content."""
+        """Return the content of a message."""
         return _records(
             self.arrays,
             {"round": self.round_number, "best-round": self.best_round, "finish": self.finish},
@@ -109,7 +117,7 @@ class Instruction:
 
     @classmethod
     def from_records(cls, content: RecordDict) -> "Instruction":
-        """From message content."""
+        """Parse the content of a message."""
         facts = _facts(content, "round", "best-round", "finish")
         return cls(
             int(str(facts["round"])),
@@ -121,7 +129,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Update:
-    """What an institution answers."""
+    """An institution's answer to an ``Instruction``."""
 
     institution: str
     arrays: Arrays  # Δθ_i and μ_i
@@ -129,7 +137,7 @@ class Update:
     warnings: list[str] = field(default_factory=list)
 
     def to_records(self) -> RecordDict:
-        """As message content."""
+        """Return the content of a message."""
         # As JSON: Flower cannot count the bytes of an empty list.
         warnings = json.dumps(self.warnings)
         records = _records(self.arrays, {"institution": self.institution, "warnings": warnings})
@@ -139,22 +147,25 @@ class Update:
 
     @classmethod
     def from_records(cls, content: RecordDict) -> "Update":
-        """From message content."""
+        """Parse the content of a message."""
         facts = _facts(content, "institution", "warnings")
         metrics = content.metric_records.get(_METRICS)
         if metrics is None:
             raise FedGTError("a reply holds no metrics")
+        warnings = _parse_json(facts, "warnings")
+        if not isinstance(warnings, list):
+            raise FedGTError("a message's 'warnings' is not a list")
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, list)}
         return cls(
             str(facts["institution"]),
             _arrays(content),
             {name: float(value) for name, value in numbers.items() if math.isfinite(value)},
-            [str(warning) for warning in _parsed(facts, "warnings")],
+            [str(warning) for warning in warnings],
         )
 
 
 def count_bytes(content: RecordDict) -> int:
-    """Size of a message's records."""
+    """Return the size of a message's records."""
     return sum(
         record.count_bytes()
         for kind in (content.array_records, content.metric_records, content.config_records)
@@ -180,7 +191,7 @@ def _facts(content: RecordDict, *names: str) -> ConfigRecord:
     return facts
 
 
-def _parsed(facts: ConfigRecord, name: str) -> Any:
+def _parse_json(facts: ConfigRecord, name: str) -> object:
     try:
         return json.loads(str(facts[name]))
     except ValueError:

@@ -11,6 +11,7 @@ import typer
 from deploy.cli.output import Json, console, notes, print_json, print_table
 from deploy.cli.run import Engine, percent, run_with_progress
 from deploy.run import placed
+from fedgt_server.result import Result
 from shared.config import RunConfig, Scalar
 from shared.files import write_json
 
@@ -61,7 +62,7 @@ def demo(
         _show(summary)
 
 
-def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, dict[str, Any]]:
+def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
     results = {}
     for method, engine in _ENGINES.items():
         out = _OUT / method
@@ -79,19 +80,19 @@ def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, dict[str, Any
     return results
 
 
-def _summary(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _summary(results: dict[str, Result]) -> dict[str, Any]:
     """Test accuracies by method, in the mean and by institution."""
-    names = results["fedgt"]["per_client"]
+    names = results["fedgt"].per_client
     return {
-        "test_accuracy": {method: result["test_accuracy"] for method, result in results.items()},
+        "test_accuracy": {method: result.test_accuracy for method, result in results.items()},
         "institutions": {
             name: {
-                method: result["per_client"].get(name, {}).get("test_accuracy")
+                method: result.per_client[name].test_accuracy if name in result.per_client else None
                 for method, result in results.items()
             }
             for name in names
         },
-        "rounds": results["fedgt"]["rounds"],
+        "rounds": results["fedgt"].rounds,
     }
 
 

@@ -3,13 +3,14 @@
 import logging
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from deploy.cli.output import Json, notes, print_json, print_table
 from deploy.progress import round_progress
 from deploy.run import check_data, check_out, placed, run_in_process
+from fedgt_server.result import Result
 from shared.config import PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
 
@@ -61,7 +62,7 @@ def run(
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     result = run_with_progress(config, clients, engine, show=not json)
     if json:
-        print_json(result | {"out": str(out)})
+        print_json(result.model_dump() | {"out": str(out)})
     else:
         _show(result, out)
 
@@ -77,9 +78,7 @@ def parse_settings(settings: list[str]) -> dict[str, Scalar]:
     return parsed
 
 
-def run_with_progress(
-    config: RunConfig, clients: int, engine: Engine, *, show: bool
-) -> dict[str, Any]:
+def run_with_progress(config: RunConfig, clients: int, engine: Engine, *, show: bool) -> Result:
     """Run, and show how far it is on standard error."""
     check_data(config, clients)
     with round_progress(notes, config.method, config.rounds, show=show) as observe:
@@ -90,13 +89,13 @@ def run_with_progress(
         return run_simulation(config, clients, observe)
 
 
-def _show(result: dict[str, Any], out: Path) -> None:
+def _show(result: Result, out: Path) -> None:
     rows = [
-        [name, percent(facts["val_accuracy"]), percent(facts["test_accuracy"])]
-        for name, facts in result["per_client"].items()
+        [name, percent(measured.val_accuracy), percent(measured.test_accuracy)]
+        for name, measured in result.per_client.items()
     ]
-    rows.append(["mean", percent(result["val_accuracy"]), percent(result["test_accuracy"])])
-    title = f"{result['method']}, best round {result['best_round']} of {result['rounds']}"
+    rows.append(["mean", percent(result.val_accuracy), percent(result.test_accuracy)])
+    title = f"{result.method}, best round {result.best_round} of {result.rounds}"
     print_table(title, ["institution", "validation %", "test %"], rows)
     print(f"results: {out}")
 

@@ -1,22 +1,26 @@
 """A journal that another process writes."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from deploy.following import RunningJournal, follow
+from fedgt_server.events import RoundEvent
 from fedgt_server.journal import Journal
+from tests.fedgt_server.events import round_event
 
 _WRITE = """
 import sys, time
 from pathlib import Path
+from fedgt_server.events import FailedEvent
 from fedgt_server.journal import Journal
+from tests.fedgt_server.events import round_event
 journal = Journal(Path(sys.argv[1]))
 for number in (1, 2):
     time.sleep(0.5)
-    journal.write("round", round=number)
-journal.write("failed", reason="the disk is full")
+    journal.write(round_event(number))
+journal.write(FailedEvent(reason="the disk is full"))
 time.sleep(300)
 """
 
@@ -24,16 +28,17 @@ time.sleep(300)
 def test_only_what_is_whole_and_new_is_told(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     written = Journal(path)
-    written.write("round", round=1)  # of the run that is resumed
+    written.write(round_event(1))  # of the run that is resumed
     journal = RunningJournal(path)
     assert list(journal.rounds()) == []
-    written.write("round", round=2)
+    written.write(round_event(2))
+    line = json.dumps(round_event(3).to_json()).encode()
     with path.open("ab") as stream:
-        stream.write(b'{"event": "rou')
-    assert [event["round"] for event in journal.rounds()] == [2]
+        stream.write(line[:14])
+    assert [event.round for event in journal.rounds()] == [2]
     with path.open("ab") as stream:
-        stream.write(b'nd", "round": 3}\n')
-    assert [event["round"] for event in journal.rounds()] == [3]
+        stream.write(line[14:] + b"\nno event\n")
+    assert [event.round for event in journal.rounds()] == [3]
     assert not journal.over
 
 
@@ -43,7 +48,7 @@ def test_a_run_that_has_not_begun(tmp_path: Path) -> None:
 
 def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    seen: list[dict[str, Any]] = []
+    seen: list[RoundEvent] = []
     journal = RunningJournal(path)
     root = Path(__file__).parents[2]
     with subprocess.Popen([sys.executable, "-c", _WRITE, str(path)], cwd=root) as process:
@@ -52,7 +57,7 @@ def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path)
             assert process.poll() is None
         finally:
             process.kill()
-    assert [facts["round"] for facts in seen] == [1, 2]
+    assert [event.round for event in seen] == [1, 2]
     assert journal.failure == "the disk is full"
 
 

@@ -12,6 +12,8 @@ from flwr.common import Scalar as FlowerScalar
 from deploy.run import run_in_process
 from fedgt_client import handlers
 from fedgt_client.client import FedGTClient
+from fedgt_server.events import RoundEvent
+from fedgt_server.result import read_result
 from shared.errors import FedGTError
 from tests.deploy.runs import CLIENTS, saved_bytes, small
 
@@ -48,15 +50,15 @@ def fail_when(
 def test_result(tmp_path: Path) -> None:
     seen: list[int] = []
     result = run_in_process(
-        small(tmp_path / "a", rounds=3), CLIENTS, lambda facts: seen.append(facts["round"])
+        small(tmp_path / "a", rounds=3), CLIENTS, lambda event: seen.append(event.round)
     )
     assert seen == [1, 2, 3]
-    assert set(result["per_client"]) == {f"institution-{index:02d}" for index in range(CLIENTS)}
-    tests = [facts["test_accuracy"] for facts in result["per_client"].values()]
-    assert math.isclose(result["test_accuracy"], sum(tests) / CLIENTS)
-    assert 1 <= result["best_round"] <= 3
-    assert min(result["seconds"], result["bytes_up"], result["bytes_down"]) > 0
-    assert json.loads((tmp_path / "a" / "result.json").read_text()) == result
+    assert set(result.per_client) == {f"institution-{index:02d}" for index in range(CLIENTS)}
+    tests = [measured.test_accuracy or 0.0 for measured in result.per_client.values()]
+    assert math.isclose(result.test_accuracy or 0.0, sum(tests) / CLIENTS)
+    assert 1 <= result.best_round <= 3
+    assert min(result.seconds, result.bytes_up, result.bytes_down) > 0
+    assert read_result(tmp_path / "a") == result
     assert len(journal(tmp_path / "a", "end")) == 1
 
 
@@ -73,8 +75,8 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fedgt", "local"])
 def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
-    def interrupt(facts: dict[str, Any]) -> None:
-        if facts["round"] == 3:
+    def interrupt(event: RoundEvent) -> None:
+        if event.round == 3:
             raise KeyboardInterrupt
 
     run_in_process(small(tmp_path / "whole", rounds=6, method=method), CLIENTS)
@@ -85,7 +87,7 @@ def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
         small(tmp_path / "halves", rounds=6, method=method, resume=True), CLIENTS
     )
     assert saved_bytes(tmp_path / "halves") == saved_bytes(tmp_path / "whole")
-    assert result["rounds"] == 6
+    assert result.rounds == 6
 
 
 @pytest.mark.slow
@@ -132,6 +134,6 @@ def test_the_first_asked_cannot_take_part(tmp_path: Path, monkeypatch: pytest.Mo
         return properties(self, config)
 
     monkeypatch.setattr(FedGTClient, "get_properties", failing)
-    monkeypatch.setattr("fedgt_server.round_loop._PATIENCE", 0.01)
+    monkeypatch.setattr("fedgt_server.wait._POLL", 0.01)
     result = run_in_process(small(tmp_path / "a", rounds=2, min_institutions=2), CLIENTS)
-    assert set(result["per_client"]) == {"institution-01", "institution-02"}
+    assert set(result.per_client) == {"institution-01", "institution-02"}

@@ -80,8 +80,8 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         unknown = stranger(federation)
         refused = unknown.start(SUPERNODE)
         result = federation.run(_SETTINGS)
-        assert sorted(result["per_client"]) == sorted(NAMES)
-        assert result["rounds"] == 2
+        assert sorted(result.per_client) == sorted(NAMES)
+        assert result.rounds == 2
 
         assert refused.wait(PATIENCE) == 1
         assert "Exit Code: 305" in unknown.log.read_text()

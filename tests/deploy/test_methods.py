@@ -8,6 +8,7 @@ import pytest
 from deploy.run import run_in_process
 from fedgt_client import handlers
 from fedgt_client.methods import METHODS
+from fedgt_server.events import RoundEvent
 from shared.config import Scalar
 from tests.deploy.runs import CLIENTS, saved_bytes, small
 
@@ -56,8 +57,8 @@ def test_every_method_has_one() -> None:
 def test_golden_run(method: str, tmp_path: Path) -> None:
     values: dict[str, Scalar] = {"rounds": ROUNDS, "method": method, **FASTER.get(method, {})}
     result = run_in_process(small(tmp_path / "a", **values), CLIENTS)
-    assert result["test_accuracy"] == pytest.approx(GOLDEN[method], abs=0.05)
-    assert result["uploads"].keys() - {"weights"} == BESIDE.get(method, set())
+    assert result.test_accuracy == pytest.approx(GOLDEN[method], abs=0.05)
+    assert result.uploads.keys() - {"weights"} == BESIDE.get(method, set())
     lines = [json.loads(line) for line in (tmp_path / "a" / "journal.jsonl").open()]
     rounds = [line for line in lines if line["event"] == "round"]
     assert [len(line["institutions"]) for line in rounds] == [CLIENTS] * ROUNDS
@@ -70,8 +71,8 @@ def test_golden_run(method: str, tmp_path: Path) -> None:
 def test_resumed_run(method: str, tmp_path: Path) -> None:
     """Stopped after two rounds and continued, to the byte."""
 
-    def interrupt(facts: dict[str, object]) -> None:
-        if facts["round"] == 2:
+    def interrupt(event: RoundEvent) -> None:
+        if event.round == 2:
             raise KeyboardInterrupt
 
     run_in_process(small(tmp_path / "whole", rounds=ROUNDS, method=method), CLIENTS)

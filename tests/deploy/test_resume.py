@@ -10,10 +10,12 @@ from deploy import resume
 from deploy.cli import main
 from deploy.launch import Ending, Outcome, ending, read_settings
 from deploy.resume import resumable
+from fedgt_server.events import FailedEvent, JournalEvent, ResumeEvent
+from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
-from fedgt_server.methods import server_method
-from fedgt_server.round_loop import GIVING_UP, GaveUpError, RoundLoop
+from fedgt_server.round_loop import RoundLoop
 from fedgt_server.strategy import FedGTStrategy
+from fedgt_server.wait import GaveUpError
 from shared.config import Scalar
 from shared.errors import FedGTError
 from tests.fedgt_server.grid import Node, ScriptedGrid, settings
@@ -22,7 +24,7 @@ from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedgt_server.exchange._POLL", 0.005)
-    monkeypatch.setattr("fedgt_server.round_loop._PATIENCE", 0.02)
+    monkeypatch.setattr("fedgt_server.wait._POLL", 0.02)
     monkeypatch.setattr(resume, "_PATIENCE", 0.1)
 
 
@@ -30,7 +32,7 @@ def play(folder: Path, *, stops_in: int, **changed: Scalar) -> None:
     """Run until a round in which an institution is silent; 0 is the introduction."""
     config = settings(**changed)
     grid = ScriptedGrid(Node("a"), Node("b", silent={stops_in}))
-    federation = RoundLoop(grid, FedGTStrategy(config, server_method(config)), folder)
+    federation = RoundLoop(grid, FedGTStrategy(config), folder)
     if stops_in > config.rounds:
         federation.run()
         return
@@ -91,35 +93,46 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "sub_status", "details", "outcome"),
+    ("status", "sub_status", "details", "last", "outcome"),
     [
-        ("finished", "completed", "", Outcome(Ending.finished)),
+        ("finished", "completed", "", ResumeEvent(after_round=1), Outcome(Ending.finished)),
         (
             "finished",
             "failed",
-            f"ServerApp failed with exception: round 3: 1 of 2 answered: {GIVING_UP}",
-            Outcome(Ending.gave_up, f"round 3: 1 of 2 answered: {GIVING_UP}"),
+            "ServerApp failed with exception: round 3: 1 of 2 answered",
+            FailedEvent(reason="round 3: 1 of 2 answered", status="gave-up"),
+            Outcome(Ending.gave_up, "round 3: 1 of 2 answered"),
         ),
         (
             "finished",
             "failed",
             "ServerApp failed with exception: bank-b has\n other columns",
+            FailedEvent(reason="bank-b has other columns", status="failed"),
             Outcome(Ending.failed, "bank-b has other columns"),
         ),
         (
             "finished",
             "failed",
             "No heartbeat received from the task",
+            None,
             Outcome(
                 Ending.failed, "the ServerApp is gone without a word: ./resume.sh continues the run"
             ),
         ),
-        ("finished", "stopped", "", Outcome(Ending.failed, "the run is stopped")),
-        ("running", "", "", Outcome(Ending.failed, "the run is running")),
+        ("finished", "stopped", "", None, Outcome(Ending.failed, "the run is stopped")),
+        ("running", "", "", None, Outcome(Ending.failed, "the run is running")),
     ],
 )
-def test_what_became_of_a_run(status: str, sub_status: str, details: str, outcome: Outcome) -> None:
-    assert ending(status, sub_status, details) == outcome
+def test_what_became_of_a_run(
+    status: str, sub_status: str, details: str, last: JournalEvent | None, outcome: Outcome
+) -> None:
+    assert ending(status, sub_status, details, last) == outcome
+
+
+def test_a_run_that_gave_up_says_so_in_its_journal(tmp_path: Path) -> None:
+    play(tmp_path / "first", stops_in=2)
+    last = Journal(tmp_path / "first" / "journal.jsonl").last()
+    assert ending("finished", "failed", "any words", last).ending is Ending.gave_up
 
 
 def test_settings_of_a_run_are_checked_before_it_starts(tmp_path: Path) -> None:

@@ -70,10 +70,10 @@ def test_same_result_as_in_process(tmp_path: Path) -> None:
     seen: list[int] = []
     ours = run_in_process(small(tmp_path / "one", rounds=3), CLIENTS)
     ray = run_simulation(
-        small(tmp_path / "ray", rounds=3), CLIENTS, lambda facts: seen.append(facts["round"])
+        small(tmp_path / "ray", rounds=3), CLIENTS, lambda event: seen.append(event.round)
     )
     assert seen == [1, 2, 3]
-    assert ray["per_client"] == ours["per_client"]
+    assert ray.per_client == ours.per_client
     for number in (2, 3):
         expected = checkpoint(tmp_path / "one", number)
         found = checkpoint(tmp_path / "ray", number)

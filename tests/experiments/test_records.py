@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from experiments.job import Job
 from experiments.records import finished, record_path, run_facts, without_places, write_record
+from fedgt_server.events import Accuracies, RoundEvent
+from fedgt_server.result import Result
 from shared.config import RunConfig
 from tests.experiments.jobs import made_run, small_run, statistics_of
+from tests.fedgt_server.events import institution_round, round_event
 
 
 @pytest.mark.parametrize(
@@ -84,41 +88,50 @@ def test_places_of_the_machine_are_left_out(tmp_path: Path) -> None:
     assert kept["tau"] == 3.0
 
 
-def journal(rounds: int, clients: int) -> list[dict[str, Any]]:
-    """Rounds as a journal has them."""
+def journal(rounds: int, clients: int, *, compares: bool = True) -> list[RoundEvent]:
+    """Return rounds as a journal has them, of a method that compares institutions or not."""
+    compared: dict[str, JsonValue] = {
+        "order": [f"i{index}" for index in range(clients)],
+        "similarity_mean": 0.5,
+        "similarity_spread": 0.1,
+        "self_weight": 0.4,
+    }
     return [
-        {
-            "round": number,
-            "val_accuracy": 0.1234567 * number,
-            "test_accuracy": None,
-            "seconds": 0.5,
-            "warnings": ["alike (0.1): close", "other"] if number == 1 else ["alike (0.2): close"],
-            "institutions": {
-                f"i{index}": {
-                    "train_loss": None if index == 0 else float(index),
-                    "uploads": {"layer": 10, "global": 5},
-                }
+        round_event(
+            number,
+            {
+                f"i{index}": institution_round(
+                    train_loss=None if index == 0 else float(index),
+                    uploads={"layer": 10, "global": 5} if compares else {},
+                )
                 for index in range(clients)
             },
-            "order": [f"i{index}" for index in range(clients)],
-            "similarity": [[0.12345 + number] * clients] * clients,
-            "similarity_mean": 0.5,
-            "similarity_spread": 0.1,
-            "self_weight": 0.4,
-        }
+            val_accuracy=0.1234567 * number,
+            test_accuracy=None,
+            seconds=0.5,
+            warnings=["alike (0.1): close", "other"] if number == 1 else ["alike (0.2): close"],
+            **compared | {"similarity": [[0.12345 + number] * clients] * clients}
+            if compares
+            else {},
+        )
         for number in range(1, rounds + 1)
     ]
 
 
-RESULT: dict[str, Any] = {
-    "test_accuracy": None,
-    "val_accuracy": 0.5,
-    "best_round": 1,
-    "per_client": {"i0": {"val_accuracy": 0.5, "test_accuracy": None}},
-    "bytes_up": 30,
-    "bytes_down": 40,
-    "privacy": None,
-}
+RESULT = Result(
+    method="fedgt",
+    test_accuracy=None,
+    val_accuracy=0.5,
+    best_round=1,
+    rounds=2,
+    per_client={"i0": Accuracies(val_accuracy=0.5, test_accuracy=None)},
+    seconds=1.0,
+    bytes_up=30,
+    bytes_down=40,
+    similarity_spread=[0.1, 0.1],
+    privacy=None,
+    config={},
+)
 
 
 def test_what_a_run_is_recorded_with() -> None:
@@ -144,12 +157,7 @@ def test_of_few_clients_an_early_matrix_is_kept_too() -> None:
 
 
 def test_methods_without_similarities_and_journals_without_uploads() -> None:
-    rounds = journal(2, 2)
-    for event in rounds:
-        for key in ("similarity", "order"):
-            del event[key]
-        for facts in event["institutions"].values():
-            del facts["uploads"]
+    rounds = journal(2, 2, compares=False)
     facts = run_facts(RunConfig.build(), RESULT, rounds, [1.0, 1.0])
     assert facts["similarity"] is None
     assert facts["bytes"]["uploads"] is None

@@ -7,4 +7,4 @@ import pytest
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often: scripted nodes answer at once."""
     monkeypatch.setattr("fedgt_server.exchange._POLL", 0.005)
-    monkeypatch.setattr("fedgt_server.round_loop._PATIENCE", 0.02)
+    monkeypatch.setattr("fedgt_server.wait._POLL", 0.02)

@@ -1,4 +1,4 @@
-"""A grid whose nodes do as a test says: answer, fail, keep silent, come late, leave, join."""
+"""A grid whose nodes do as a test says: answer, fail, stay silent, come late, leave, join."""
 
 import time
 from collections.abc import Iterable
@@ -19,11 +19,13 @@ from shared.wire import GLOBAL_NODES, Arrays, Instruction, Introduction, Profile
 PROFILE = Profile(
     installed_version(), ["age", "debt"], ["good", "bad"], {"weight": [3], "bias": [2]}
 )
+# Longer than any test may take: one that waits for it fails.
+NEVER = 1e6  # seconds
 INITIAL: Arrays = {"weight": np.zeros(3, np.float32), "bias": np.ones(2, np.float32)}
 
 
 def settings(**changed: Scalar) -> RunConfig:
-    """A small federation that does not wait long."""
+    """Return settings of a small federation that does not wait long."""
     values: dict[str, Scalar] = {
         "rounds": 3,
         "hidden": 4,
@@ -58,7 +60,7 @@ class Node:
     asked_for_initial: int = 0
 
     def answer(self, message: Message) -> tuple[Message | None, float]:
-        """The reply, if any, and in how many seconds it is there."""
+        """Return the reply, if any, and in how many seconds it arrives."""
         number = 0
         if message.metadata.message_type == MessageType.TRAIN:
             self.heard.append(Instruction.from_records(message.content))
@@ -116,6 +118,10 @@ class ScriptedGrid(InProcessGrid):
             for node, script in self.nodes.items()
             if script.present
         ]
+
+    def deliver(self) -> None:
+        """Let all replies that are late arrive now."""
+        self._due = {key: (0.0, reply) for key, (_, reply) in self._due.items()}
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         pushed = []

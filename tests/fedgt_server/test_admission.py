@@ -1,11 +1,11 @@
-"""Differences between institutions, and updates that cannot be averaged."""
+"""Institutions that do not match, and updates that cannot be averaged."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fedgt_server.admission import difference, fault
+from fedgt_server.admission import profile_mismatch, update_error
 from shared.wire import Arrays, Profile, Update
 
 AGREED = Profile("1.0", ["age", "income", "debt"], ["good", "bad"], {"head": [3, 2], "bias": [2]})
@@ -51,17 +51,17 @@ def update(**changed: np.ndarray) -> Update:
         ),
     ],
 )
-def test_each_difference_is_named(other: Profile, words: str) -> None:
-    assert difference(AGREED, other, "alba") == words
+def test_each_mismatch_is_named(other: Profile, words: str) -> None:
+    assert profile_mismatch(AGREED, other, "alba") == words
 
 
-def test_many_differences_are_cut_short() -> None:
+def test_many_mismatches_are_cut_short() -> None:
     other = replace(AGREED, features=[f"f{i}" for i in range(9)])
-    assert str(difference(AGREED, other, "alba")).endswith("with 'f0', 'f1', 'f2' and 6 more")
+    assert str(profile_mismatch(AGREED, other, "alba")).endswith("with 'f0', 'f1', 'f2' and 6 more")
 
 
-def test_the_same_is_no_difference() -> None:
-    assert difference(AGREED, replace(AGREED, features=list(AGREED.features)), "alba") is None
+def test_the_same_profile_is_no_mismatch() -> None:
+    assert profile_mismatch(AGREED, replace(AGREED, features=list(AGREED.features)), "alba") is None
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_the_same_is_no_difference() -> None:
         (Update("here", {}, {}), "it comes without 'bias', 'head'"),
     ],
 )
-def test_each_fault_is_named(given: Update, words: str) -> None:
-    assert fault(given, EXPECTED) == words
+def test_each_error_is_named(given: Update, words: str) -> None:
+    assert update_error(given, EXPECTED) == words
 
 
-def test_a_good_update_has_no_fault() -> None:
-    assert fault(update(), EXPECTED) is None
-    assert fault(Update("here", {}, {}), {}) is None
+def test_a_good_update_has_no_error() -> None:
+    assert update_error(update(), EXPECTED) is None
+    assert update_error(Update("here", {}, {}), {}) is None

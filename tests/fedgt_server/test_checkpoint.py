@@ -1,4 +1,4 @@
-"""Checkpoints: torn ones are passed over."""
+"""Checkpoints: torn ones are skipped."""
 
 import json
 from collections.abc import Callable
@@ -7,17 +7,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgt_server.checkpoint import Checkpoint, Checkpoints
+from fedgt_server.checkpoint import BestRound, Checkpoint, CheckpointFacts, Checkpoints
+from shared.wire import Profile
 from tests.fedgt_server.disk import room_for
 
 
 def checkpoint(number: int) -> Checkpoint:
-    return Checkpoint(number, {"best": [number, 0.5, ["a"]]}, {"model/a": np.full(3, number)})
+    return Checkpoint(number, facts(number), {"model/a": np.full(3, number)})
+
+
+def facts(number: int, method: str = "fedgt") -> CheckpointFacts:
+    return CheckpointFacts(
+        config={"method": method, "rounds": 9, "tau": 5.0, "resume": False},
+        best=BestRound(number, 0.5, ("a", "b")),
+        profile=Profile("1.0", ["age"], ["good", "bad"], {"head": [1, 2]}),
+    )
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Checkpoints:
-    """Rounds 1 to 3 were saved."""
+    """Save rounds 1 to 3."""
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     for number in (1, 2, 3):
         checkpoints.save(checkpoint(number))
@@ -61,6 +70,13 @@ def strange_facts(folder: Path) -> None:
     (folder / "round-000003.json").write_text("[]")
 
 
+def facts_of_another_kind(folder: Path) -> None:
+    path = folder / "round-000003.json"
+    document = json.loads(path.read_text())
+    document["facts"]["best"] = "the third"
+    path.write_text(json.dumps(document))
+
+
 def facts_without_checksum(folder: Path) -> None:
     (folder / "round-000003.json").write_text(json.dumps({"facts": {}}))
 
@@ -76,10 +92,11 @@ def facts_without_checksum(folder: Path) -> None:
         tear_facts,
         empty_facts,
         strange_facts,
+        facts_of_another_kind,
         facts_without_checksum,
     ],
 )
-def test_damaged_pair_is_passed_over(kept: Checkpoints, damage: Callable[[Path], None]) -> None:
+def test_damaged_pair_is_skipped(kept: Checkpoints, damage: Callable[[Path], None]) -> None:
     damage(kept.folder)
     newest = kept.newest()
     assert newest is not None
@@ -101,7 +118,7 @@ def test_newest_is_exact(kept: Checkpoints) -> None:
     newest = kept.newest()
     assert newest is not None
     assert newest.round_number == 3
-    assert newest.facts == {"best": [3, 0.5, ["a"]]}
+    assert newest.facts == facts(3)
     assert newest.arrays["model/a"].tolist() == [3, 3, 3]
 
 
@@ -110,9 +127,9 @@ def test_two_are_kept(kept: Checkpoints) -> None:
     assert len(list(kept.folder.iterdir())) == 4
 
 
-def test_an_earlier_run_of_the_same_name_is_forgotten(kept: Checkpoints) -> None:
+def test_checkpoints_of_an_earlier_run_of_the_same_name_are_deleted(kept: Checkpoints) -> None:
     """Its later rounds would push the new run's first ones out."""
-    kept.start_anew()
+    kept.delete_all()
     assert kept.newest() is None
     kept.save(checkpoint(1))
     newest = kept.newest()
@@ -123,7 +140,7 @@ def test_an_earlier_run_of_the_same_name_is_forgotten(kept: Checkpoints) -> None
 @pytest.mark.parametrize("size", [10, 150])  # of no array; of all arrays, but not the facts
 def test_a_full_disk_leaves_the_last_good_one(kept: Checkpoints, size: int) -> None:
     before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
-    large = Checkpoint(4, {"note": "x" * 1000}, {"model/a": np.full(3, 4)})
+    large = Checkpoint(4, facts(4, method="x" * 1000), {"model/a": np.full(3, 4)})
     with pytest.raises(OSError, match=r"too large|cannot be written"), room_for(size):
         kept.save(large)
     after = {path.name: path.read_bytes() for path in kept.folder.iterdir()}

@@ -1,4 +1,4 @@
-"""Dynamic time warping and minimum cuts, by hand and by trying everything."""
+"""Dynamic time warping and minimum cuts, by hand and by trying all cuts."""
 
 from itertools import combinations
 
@@ -43,8 +43,28 @@ def test_no_cut_is_lighter(seed: int) -> None:
     assert cut_weight(similarity, tuple(ours)) == pytest.approx(lightest)
 
 
-def test_two_and_equals() -> None:
+def test_two_clients() -> None:
     assert minimum_cut(np.ones((2, 2))) == ([1], [0])
-    ours, theirs = minimum_cut(np.zeros((3, 3)))
-    assert ours
-    assert theirs
+    assert minimum_cut(np.zeros((2, 2))) == ([1], [0])
+
+
+def test_groups_without_any_similarity_between_them() -> None:
+    similarity = np.zeros((5, 5))
+    similarity[np.ix_([0, 2, 4], [0, 2, 4])] = 1.0
+    similarity[np.ix_([1, 3], [1, 3])] = 1.0
+    assert sorted(minimum_cut(similarity)) == [[0, 2, 4], [1, 3]]
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_of_equal_cuts_the_same_one_is_returned(value: float) -> None:
+    similarity = np.full((6, 6), value)
+    first = minimum_cut(similarity)
+    assert sorted(first[0] + first[1]) == list(range(6))
+    assert first[0]
+    assert first[1]
+    assert all(minimum_cut(similarity.copy()) == first for _ in range(3))
+
+
+def test_own_similarity_does_not_count() -> None:
+    similarity = np.array([[9.0, 2.0, 1.0], [2.0, 9.0, 0.5], [1.0, 0.5, 9.0]])
+    assert sorted(minimum_cut(similarity)) == [[0, 1], [2]]

@@ -1,4 +1,4 @@
-"""One coordinator to a run."""
+"""The lock on a run's folder."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ with run_lock(Path(sys.argv[1])):
 """
 
 
-def test_a_second_one_is_refused(tmp_path: Path) -> None:
+def test_a_second_coordinator_is_refused(tmp_path: Path) -> None:
     with run_lock(tmp_path / "first"):
         assert is_locked(tmp_path / "first")
         assert not is_locked(tmp_path / "second")
@@ -31,12 +31,12 @@ def test_a_second_one_is_refused(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "first")
 
 
-def test_asking_makes_nothing(tmp_path: Path) -> None:
+def test_is_locked_creates_nothing(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_process_lets_go(tmp_path: Path) -> None:
+def test_a_killed_process_frees_the_lock(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -51,3 +51,25 @@ def test_a_killed_process_lets_go(tmp_path: Path) -> None:
         holder.communicate()
     with run_lock(tmp_path):
         pass
+
+
+def test_a_child_process_does_not_keep_the_lock(tmp_path: Path) -> None:
+    with run_lock(tmp_path):
+        child = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
+        )
+    try:
+        assert not is_locked(tmp_path)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_is_locked_works_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with run_lock(tmp_path):
+        (tmp_path / "lock").chmod(0o444)
+        tmp_path.chmod(0o555)
+        try:
+            assert is_locked(tmp_path)
+        finally:
+            tmp_path.chmod(0o755)

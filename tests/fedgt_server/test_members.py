@@ -4,7 +4,6 @@ import logging
 from dataclasses import replace
 
 import pytest
-from flwr.app import Message
 
 from fedgt_server.exchange import exchange
 from fedgt_server.members import Members
@@ -18,13 +17,11 @@ SHORT = replace(PROFILE, features=["age"])
 
 
 def admit(members: Members, grid: ScriptedGrid, *, strict: bool = True) -> Arrays:
-    replies: dict[int, Message] = exchange(
-        grid, members.questions(members.strangers(grid), want_initial=True), 1.0
-    ).replies
-    return members.admit(grid, replies, strict=strict)
+    queries = members.queries(members.unknown_nodes(grid), want_initial=True)
+    return members.admit(grid, exchange(grid, queries, 1.0).answers, strict=strict)
 
 
-def test_before_the_first_round_a_difference_ends_the_run() -> None:
+def test_before_the_first_round_a_mismatch_ends_the_run() -> None:
     grid = ScriptedGrid(Node("alba"), Node("bree", profile=SHORT))
     with pytest.raises(
         FedGTError, match=r"bree has other feature columns than alba: .* without 'debt'"
@@ -32,29 +29,29 @@ def test_before_the_first_round_a_difference_ends_the_run() -> None:
         admit(Members(), grid)
 
 
-def test_the_registered_name_stands_in_the_line() -> None:
+def test_the_error_has_the_registered_name() -> None:
     grid = ScriptedGrid(Node("alba"), Node("bree", registered="Bank of Bree", profile=SHORT))
     with pytest.raises(FedGTError, match=r"^Bank of Bree has other feature columns"):
         admit(Members(), grid)
 
 
-def test_later_a_difference_keeps_the_newcomer_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_later_a_mismatch_keeps_the_newcomer_out(caplog: pytest.LogCaptureFixture) -> None:
     grid, members = ScriptedGrid(Node("alba")), Members()
     admit(members, grid)
     grid.nodes[2] = Node("bree", profile=SHORT)
     with caplog.at_level(logging.WARNING):
         admit(members, grid, strict=False)
-    assert "bree is kept out" in caplog.text
+    assert "bree is not admitted" in caplog.text
     assert members.online(grid) == {1: "alba"}
     # It is not asked again every round.
-    assert members.strangers(grid) == []
+    assert members.unknown_nodes(grid) == []
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_badly_made_introduction(strict: bool) -> None:
+def test_an_introduction_that_cannot_be_read(strict: bool) -> None:
     grid, members = ScriptedGrid(Node("alba"), Node("bree", garbled={0})), Members()
     if strict:
-        with pytest.raises(FedGTError, match="node 2 introduced itself badly"):
+        with pytest.raises(FedGTError, match="node 2 sent an introduction that cannot be read"):
             admit(members, grid)
     else:
         admit(members, grid, strict=False)
@@ -126,7 +123,7 @@ def test_after_a_resume_the_agreed_profile_stays() -> None:
 def test_another_version_is_refused_whoever_comes_first() -> None:
     old = replace(PROFILE, version="0.0.9")
     grid = ScriptedGrid(Node("alba", profile=old), Node("bree"))
-    line = f"alba has FedGT 0.0.9 installed, the coordinator {PROFILE.version}: mend it there"
+    line = f"alba has FedGT 0.0.9 installed, the coordinator {PROFILE.version}: correct it there"
     with pytest.raises(FedGTError, match=line):
         admit(Members(), grid)
 

@@ -1,69 +1,103 @@
 """A run's result, as the paper reports it."""
 
-import math
+import json
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
+from fedgt_server.events import Accuracies, PrivacySpent
 from fedgt_server.journal import Journal
-from fedgt_server.result import summarise
+from fedgt_server.result import Result, read_result, summarise, write_result
 from shared.config import RunConfig
+from shared.errors import FedGTError
+from tests.fedgt_server.events import institution_round, round_event
+
+
+def finished(folder: Path) -> Result:
+    """Return the result of a run of three rounds, of which the second was the best."""
+    journal = Journal(folder / "journal.jsonl")
+    for number, best in ((1, 1), (2, 2), (3, 2)):
+        uploads: dict[str, JsonValue] = {"weights": 8}
+        if number > 1:
+            uploads["global_nodes"] = number
+        facts: dict[str, JsonValue] = {
+            "uploads": uploads,
+            "epsilon_coordinate": 4.0,
+            "epsilon_coordinate_total": 8.0,
+            "epsilon_private": 1.0,
+            "epsilon_total": 100.0 * number,
+        }
+        parts = {
+            "b": institution_round(val_accuracy=0.4, **facts),
+            "a": institution_round(
+                test_accuracy=0.5, **facts | {"epsilon_private": float(number < 3)}
+            ),
+        }
+        journal.write(
+            round_event(
+                number,
+                parts,
+                best_round=best,
+                val_accuracy=number / 10,
+                test_accuracy=number / 5,
+                similarity_spread=0.1 * number,
+            )
+        )
+    return summarise(journal, RunConfig.build())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"method": "fedgt"}'])
+def test_what_is_no_result_is_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(FedGTError, match=r"result\.json is not a run's result") as error:
+        read_result(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_no_file_is_no_result(tmp_path: Path) -> None:
+    assert read_result(tmp_path) is None
+
+
+def test_a_field_of_the_wrong_type_is_named(tmp_path: Path) -> None:
+    document = finished(tmp_path).model_dump() | {"best_round": "last"}
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    with pytest.raises(FedGTError, match="best_round"):
+        read_result(tmp_path)
 
 
 def test_measured_at_the_best_round(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.jsonl")
-    spent = {"epsilon_coordinate": 4.0, "epsilon_coordinate_total": 8.0, "epsilon_private": 1.0}
-    for number, best in ((1, 1), (2, 2), (3, 2)):
-        sent = {"weights": 8} | ({"global_nodes": number} if number > 1 else {})
-        facts = {
-            "bytes_up": 10,
-            "bytes_down": 20,
-            "uploads": sent,
-            **spent,
-            "epsilon_total": 100.0 * number,
-        }
-        journal.write(
-            "round",
-            round=number,
-            best_round=best,
-            val_accuracy=number / 10,
-            test_accuracy=number / 5,
-            seconds=1.5,
-            similarity_spread=0.1 * number,
-            institutions={
-                "b": {"val_accuracy": 0.4, **facts},
-                "a": {"test_accuracy": 0.5, **facts, "epsilon_private": float(number < 3)},
-            },
-        )
-    result = summarise(journal, RunConfig.build())
-    assert (result["best_round"], result["rounds"]) == (2, 3)
-    assert (result["val_accuracy"], result["test_accuracy"]) == (0.2, 0.4)
-    assert list(result["per_client"]) == ["a", "b"]
-    assert result["per_client"]["a"] == {"val_accuracy": None, "test_accuracy": 0.5}
-    assert (result["bytes_up"], result["bytes_down"], result["seconds"]) == (60, 120, 4.5)
-    assert result["uploads"] == {"global_nodes": 10, "weights": 48}
-    assert result["similarity_spread"] == pytest.approx([0.1, 0.2, 0.3])
-    assert result["privacy"] == {
-        "epsilon_coordinate": 4.0,
-        "epsilon_coordinate_total": 8.0,
-        "epsilon_total": 300.0,
-        "private": False,
-    }
+    result = finished(tmp_path)
+    assert (result.best_round, result.rounds) == (2, 3)
+    assert (result.val_accuracy, result.test_accuracy) == (0.2, 0.4)
+    assert list(result.per_client) == ["a", "b"]
+    assert result.per_client["a"] == Accuracies(val_accuracy=None, test_accuracy=0.5)
+    assert (result.bytes_up, result.bytes_down, result.seconds) == (60, 120, 4.5)
+    assert result.uploads == {"global_nodes": 10, "weights": 48}
+    assert result.similarity_spread == pytest.approx([0.1, 0.2, 0.3])
+    assert result.privacy == PrivacySpent(
+        epsilon_coordinate=4.0, epsilon_coordinate_total=8.0, epsilon_total=300.0, private=False
+    )
+
+
+def test_written_and_read_it_is_the_same(tmp_path: Path) -> None:
+    result = finished(tmp_path)
+    write_result(tmp_path, result)
+    assert read_result(tmp_path) == result
+    assert json.loads((tmp_path / "result.json").read_text()) == result.model_dump()
 
 
 def test_without_noise_and_without_measures(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    facts = {"bytes_up": 1, "bytes_down": 1}
-    journal.write(
-        "round",
-        round=1,
-        best_round=1,
-        val_accuracy=math.nan,
-        test_accuracy=math.nan,
-        seconds=1.0,
-        institutions={"a": facts},
-    )
+    journal.write(round_event(1, {"a": institution_round()}, val_accuracy=None, test_accuracy=None))
     result = summarise(journal, RunConfig.build())
-    assert result["privacy"] is None
-    assert result["uploads"] == {}
-    assert result["test_accuracy"] is None
+    assert result.privacy is None
+    assert result.uploads == {}
+    assert result.similarity_spread == [None]
+    assert result.test_accuracy is None
+
+
+def test_an_incomplete_privacy_report_is_not_counted(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.write(round_event(1, {"a": institution_round(epsilon_total=3.0)}))
+    assert summarise(journal, RunConfig.build()).privacy is None

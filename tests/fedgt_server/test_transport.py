@@ -27,7 +27,7 @@ def random_nodes(clients: int, count: int, width: int, seed: int) -> Floats:
 
 
 def optimum(cosine: Floats) -> float:
-    """The value of the linear programme over doubly stochastic plans."""
+    """Return the value of the linear programme over doubly stochastic plans."""
     count = len(cosine)
     rows = np.kron(np.eye(count), np.ones(count))
     columns = np.kron(np.ones(count), np.eye(count))

@@ -1,4 +1,4 @@
-"""What travels, through Flower's own records."""
+"""Messages, through Flower's own records."""
 
 import json
 import math
@@ -31,7 +31,7 @@ ARRAYS: Arrays = {
 
 
 def delivered(content: RecordDict) -> RecordDict:
-    """As it comes out of Flower's transport: taken to bytes and back."""
+    """Return content as it comes out of Flower's transport: to bytes and back."""
     data = recorddict_to_proto(content).SerializeToString()
     return recorddict_from_proto(RecordDictProto.FromString(data))
 
@@ -73,6 +73,34 @@ def test_broken_profile_is_refused(profile: str) -> None:
     content = RecordDict({"facts": ConfigRecord({"institution": "a", "profile": profile})})
     with pytest.raises(FedGTError, match="profile"):
         Introduction.from_records(content)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("version", 1),
+        ("features", 3),
+        ("features", "age"),
+        ("features", ["age", None]),
+        ("classes", {"good": 1}),
+        ("parameters", ["head"]),
+        ("parameters", {"head": 2}),
+        ("parameters", {"head": ["2"]}),
+    ],
+)
+def test_profile_with_a_field_of_the_wrong_type_is_refused(field: str, value: object) -> None:
+    profile = json.dumps(vars(PROFILE) | {field: value})
+    content = RecordDict({"facts": ConfigRecord({"institution": "a", "profile": profile})})
+    with pytest.raises(FedGTError, match=f"a profile cannot be read: {field}"):
+        Introduction.from_records(content)
+
+
+@pytest.mark.parametrize("warnings", ["3", "{", '"late"', "null"])
+def test_warnings_of_another_kind_are_refused(warnings: str) -> None:
+    content = Update("a", {}, {}).to_records()
+    content.config_records["facts"]["warnings"] = warnings
+    with pytest.raises(FedGTError, match="'warnings'"):
+        Update.from_records(content)
 
 
 def test_profile_of_a_later_version_is_refused() -> None:
@@ -142,7 +170,7 @@ def test_a_measure_that_does_not_apply_is_absent() -> None:
     sent = Update("a", {}, {"val_accuracy": math.nan, "loss": math.inf, "test_accuracy": 0.0})
     records = sent.to_records()
     assert dict(records.metric_records["metrics"]) == {"test_accuracy": 0.0}
-    # Nor does the other side take one from somebody who sends it.
+    # Nor is one accepted from a sender.
     records["metrics"] = MetricRecord({"val_accuracy": math.nan, "test_accuracy": 0.5})
     assert Update.from_records(records).metrics == {"test_accuracy": 0.5}
 

@@ -54,8 +54,8 @@ def test_a_slow_link_and_one_that_is_cut(tmp_path: Path) -> None:
     with on_hosts(tmp_path) as (federation, hosts, link):
         both = SMALL | {"min-institutions": 2}
         result = federation.run(both | {"run-name": "slow", "rounds": 2}, patience=PATIENCE)
-        assert sorted(result["per_client"]) == [A, B]
-        assert result["rounds"] == 2
+        assert sorted(result.per_client) == [A, B]
+        assert result.rounds == 2
         assert link.carried > 100
         link.delay = link.loss = 0.0
 

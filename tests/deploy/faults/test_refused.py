@@ -211,4 +211,4 @@ def test_another_schema_and_another_version(federation: LocalFederation, package
         # Mended, both take part.
         shutil.rmtree(installed)
         result = federation.run(_SETTINGS | {"run-name": "mended"}, patience=PATIENCE)
-        assert sorted(result["per_client"]) == [A, B]
+        assert sorted(result.per_client) == [A, B]

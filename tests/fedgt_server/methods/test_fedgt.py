@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedgt_server.aggregation import softmax_weights
-from fedgt_server.checkpoint import Checkpoint, Checkpoints
+from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
 from fedgt_server.transport import centred, transport
 from shared.config import RunConfig, Scalar
@@ -304,7 +304,8 @@ def test_restored_through_a_checkpoint_it_goes_on_exactly(tmp_path: Path) -> Non
     for method in (straight, interrupted):
         play(method, round_of("b", "a", "c"))
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(Checkpoint(1, {}, interrupted.state_dict()))
+    facts = CheckpointFacts(config={}, best=None, profile=None)
+    checkpoints.save(Checkpoint(1, facts, interrupted.state_dict()))
     saved = checkpoints.newest()
     assert saved is not None
     resumed = FedGT(settings())

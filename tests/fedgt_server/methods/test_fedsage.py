@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgt_server.admission import fault
+from fedgt_server.admission import update_error
 from fedgt_server.methods.fedsage import DISCLOSURE, FedSage, handed_back, handed_out, origins
 from shared.config import RunConfig
 from shared.fedsage import OFFERED_ROWS
@@ -120,10 +120,12 @@ def test_an_update_must_hold_what_its_round_exchanges() -> None:
     features, gradients = ({key: shape} for key in both)
     assert expected == [features, both, both, gradients, {}, {"weight": [2]}]
     wrong = Update("a", {GENERATED_FEATURES: np.zeros((OFFERED_ROWS, 3), np.float32)}, {})
-    assert fault(wrong, features) == f"generated_features has shape [64, 3], expected {shape}"
+    assert (
+        update_error(wrong, features) == f"generated_features has shape [64, 3], expected {shape}"
+    )
     more = Update("a", {GENERATED_FEATURES: np.zeros((OFFERED_ROWS + 1, 2), np.float32)}, {})
-    assert fault(more, features) == f"generated_features has shape [65, 2], expected {shape}"
-    assert fault(Update("a", dict(INITIAL), {}), features) is not None
+    assert update_error(more, features) == f"generated_features has shape [65, 2], expected {shape}"
+    assert update_error(Update("a", dict(INITIAL), {}), features) is not None
 
 
 def test_then_it_averages_as_fedavg() -> None:
