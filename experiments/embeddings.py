@@ -61,8 +61,8 @@ def _represented(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes and global nodes, shapes (n, d) and (n_g, d), as the institution left them; labels."""
     from fedgt_client.data.subgraph import open_institution
-    from fedgt_client.institution import institution_name
     from fedgt_client.methods.fedgt import FedGT
+    from fedgt_client.node import institution_name
     from fedgt_client.state import StateStore
 
     node_config: UserConfig = {"partition-id": index, "num-partitions": clients}

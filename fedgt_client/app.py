@@ -9,8 +9,8 @@ supernode whose node-config says ``worker=false``.
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedgt_client.answering import answer_here, answering
-from fedgt_client.forward import forward
+from fedgt_client.error_replies import answer_here, answering
+from fedgt_client.worker.forward import forward
 
 app = ClientApp()
 

@@ -13,8 +13,8 @@ from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data.subgraph import open_institution
-from fedgt_client.institution import institution_name, state_root
 from fedgt_client.methods import METHODS, ClientMethod
+from fedgt_client.node import institution_name, state_root
 from fedgt_client.privacy import Ledger
 from fedgt_client.state import PassingState, SavedRound, StateStore
 from shared.config import RunConfig

@@ -10,7 +10,7 @@ import pytest
 from flwr.app import Message, MessageType, RecordDict
 
 from deploy.inprocess import InProcessGrid
-from fedgt_client import handlers
+from fedgt_client import adapter
 from fedgt_client.app import app
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
@@ -22,9 +22,9 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is warm from another test."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
-    handlers._warm.clear()
+    adapter._warm.clear()
     yield
-    handlers._warm.clear()
+    adapter._warm.clear()
 
 
 def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
@@ -72,7 +72,7 @@ def test_neither_torch_nor_its_geometry_is_imported_for_forwarding() -> None:
 
 @pytest.mark.slow
 def test_neither_is_the_geometry_for_a_round() -> None:
-    code = "import sys, fedgt_client.handlers\nprint('torch_geometric' in sys.modules)"
+    code = "import sys, fedgt_client.adapter\nprint('torch_geometric' in sys.modules)"
     assert printed(code) == "False"
 
 
@@ -152,12 +152,12 @@ def test_clients_stay_warm_within_a_run(tmp_path: Path) -> None:
     nodes = grid(tmp_path, run_name="one")
     introduce(nodes, 1)
     introduce(nodes, 2)
-    warm = list(handlers._warm.values())
+    warm = list(adapter._warm.values())
     introduce(nodes, 1)
-    assert list(handlers._warm.values()) == warm
+    assert list(adapter._warm.values()) == warm
     introduce(grid_again(tmp_path), 1)
-    assert len(handlers._warm) == 1
-    assert next(iter(handlers._warm.values())) not in warm
+    assert len(adapter._warm) == 1
+    assert next(iter(adapter._warm.values())) not in warm
 
 
 def grid_again(tmp_path: Path) -> InProcessGrid:

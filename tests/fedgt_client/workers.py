@@ -10,7 +10,7 @@ from flwr.app import Message, MessageType, RecordDict, UserConfig
 
 from deploy.inprocess import InProcessGrid
 from fedgt_client.app import app
-from fedgt_client.launch import Residence
+from fedgt_client.worker.process import Residence
 from shared.config import Scalar
 from shared.wire import Arrays, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from flwr.app import UserConfig
 
-from fedgt_client.launch import Residence
-from fedgt_client.supernode import Supernode
+from fedgt_client.worker.process import Residence
+from fedgt_client.worker.supernode import Supernode
 from shared.errors import FedGTError
 
 NODE: UserConfig = {"institution": "alba", "data-dir": "data", "state-dir": "state"}

@@ -41,6 +41,6 @@ def answering(handle: Handler) -> Handler:
 @answering
 def answer_here(message: Message, context: Context) -> Message:
     """Do what a message asks for in this process."""
-    from fedgt_client.handlers import handle  # takes seconds to import: torch
+    from fedgt_client.adapter import handle  # takes seconds to import: torch
 
     return handle(message, context)

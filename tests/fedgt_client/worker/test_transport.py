@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedgt_client import channel
+from fedgt_client.worker import transport
 from shared.errors import FedGTError
 from shared.wire import Instruction, Update
 
@@ -53,46 +53,46 @@ def test_garbage(lines: Lines, garbage: bytes) -> None:
     near.sendall(garbage)
     near.close()
     with pytest.raises(FedGTError, match=r"no request|more than there can be"):
-        channel.receive_request(far, patient)
+        transport.receive_request(far, patient)
 
 
 @pytest.mark.parametrize("kept", [0, 3, 8, 20])
 def test_torn(lines: Lines, kept: int) -> None:
     near, far = lines
-    channel.send_request(near, *request(), patient)
+    transport.send_request(near, *request(), patient)
     near.sendall(far.recv(2**16)[:kept])
     near.close()
     with pytest.raises(ConnectionError):
-        channel.receive_request(far, patient)
+        transport.receive_request(far, patient)
 
 
 def test_nobody_speaks(lines: Lines) -> None:
     with pytest.raises(FedGTError, match="no more time"):
-        channel.receive_reply(lines[0], give_up)
+        transport.receive_reply(lines[0], give_up)
 
 
 def test_nobody_listens(lines: Lines) -> None:
     with pytest.raises(FedGTError, match="no more time"):
-        channel.send_request(lines[0], *request(10**6), give_up)
+        transport.send_request(lines[0], *request(10**6), give_up)
     lines[1].close()
     with pytest.raises(ConnectionError):
-        channel.send_request(lines[0], *request(), patient)
+        transport.send_request(lines[0], *request(), patient)
 
 
 def test_an_answer_that_is_none(lines: Lines) -> None:
     near, far = lines
     near.sendall((3).to_bytes(8, "big") + b"\xff\xff\xff")
     with pytest.raises(FedGTError, match="answer cannot be read"):
-        channel.receive_reply(far, patient)
+        transport.receive_reply(far, patient)
 
 
 @pytest.mark.parametrize("size", [0, 3, 10**6])
 def test_request_and_reply_come_through(lines: Lines, size: int) -> None:
     near, far = lines
     message, context = request(size)
-    sender = threading.Thread(target=channel.send_request, args=(near, message, context, patient))
+    sender = threading.Thread(target=transport.send_request, args=(near, message, context, patient))
     sender.start()
-    found, surroundings = channel.receive_request(far, patient)
+    found, surroundings = transport.receive_request(far, patient)
     sender.join()
     assert surroundings == context
     assert found.metadata == message.metadata
@@ -100,9 +100,9 @@ def test_request_and_reply_come_through(lines: Lines, size: int) -> None:
     assert arrays["head"].tolist() == list(range(size))
 
     reply = Message(Update("alba", arrays, {"loss": 0.5}).to_records(), reply_to=found)
-    sender = threading.Thread(target=channel.send_reply, args=(far, reply, patient))
+    sender = threading.Thread(target=transport.send_reply, args=(far, reply, patient))
     sender.start()
-    answer = channel.receive_reply(near, patient)
+    answer = transport.receive_reply(near, patient)
     sender.join()
     assert answer.metadata.reply_to_message_id == "m"
     assert Update.from_records(answer.content).metrics == {"loss": 0.5}

@@ -12,14 +12,14 @@ import pytest
 from flwr.app import Message, MessageType
 
 from deploy.processes import ProcessMark
-from fedgt_client import channel, forward
-from fedgt_client.supernode import Supernode
+from fedgt_client.worker import forward, transport
+from fedgt_client.worker.supernode import Supernode
 from shared.wire import Instruction, Question, Update
 from tests.fedgt_client.workers import Institution, is_running, wait_for_end, wait_until
 
 pytestmark = pytest.mark.slow
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 
 # Stands for flower-supernode; SIGINT may be ignored in whatever shell the tests run.
 _SUPERNODE = """
@@ -118,13 +118,13 @@ def test_a_worker_killed_with_a_message(
     start = alba.introduce().initial
     pid = alba.worker()
     os.kill(pid, signal.SIGSTOP)
-    waiting, receive = threading.Event(), channel.receive_reply
+    waiting, receive = threading.Event(), transport.receive_reply
 
     def noted(*arguments: object) -> Message:
         waiting.set()
         return receive(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(channel, "receive_reply", noted)
+    monkeypatch.setattr(transport, "receive_reply", noted)
     updates: list[Update] = []
     thread = threading.Thread(target=lambda: updates.append(alba.play(1, start)))
     thread.start()

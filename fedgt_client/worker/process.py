@@ -24,12 +24,12 @@ from typing import IO
 
 from flwr.app import UserConfig
 
-from fedgt_client.channel import Check
-from fedgt_client.institution import institution_name, state_root
-from fedgt_client.supernode import Supernode
+from fedgt_client.node import institution_name, state_root
+from fedgt_client.worker.supernode import Supernode
+from fedgt_client.worker.transport import Check
 from shared.errors import FedGTError
 
-_CODE = Path(__file__).parents[1]
+_CODE = Path(__file__).parents[2]
 _LONGEST_PATH = 100  # bytes; of a socket's there can be 107, on other systems 103
 _BACKLOG = 16
 _POLL = 0.05  # seconds

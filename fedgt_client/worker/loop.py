@@ -17,9 +17,9 @@ from pathlib import Path
 
 from flwr.app import Context, Message, MessageType
 
-from fedgt_client import channel
-from fedgt_client.answering import answer_here
-from fedgt_client.supernode import Supernode
+from fedgt_client.error_replies import answer_here
+from fedgt_client.worker import transport
+from fedgt_client.worker.supernode import Supernode
 from shared.errors import FedGTError
 from shared.wire import Instruction
 
@@ -58,7 +58,7 @@ class Worker:
     def _answer(self, line: socket.socket, message: Message, context: Context) -> None:
         reply = answer_here(message, context)
         try:
-            channel.send_reply(line, reply, _patience())
+            transport.send_reply(line, reply, _patience())
         except (OSError, FedGTError) as error:
             logger.warning("an answer was not taken: %s", error)
 
@@ -73,7 +73,7 @@ class Worker:
 
     def _read(self, line: socket.socket) -> None:
         try:
-            self._requests.put((line, *channel.receive_request(line, _patience())))
+            self._requests.put((line, *transport.receive_request(line, _patience())))
         except (OSError, FedGTError) as error:
             logger.warning("a connection is refused: %s", error)
             line.close()
@@ -98,7 +98,7 @@ def _is_farewell(message: Message) -> bool:
         return False
 
 
-def _patience() -> channel.Check:
+def _patience() -> transport.Check:
     deadline = time.monotonic() + _PATIENCE
 
     def check() -> None:
@@ -136,7 +136,3 @@ def main() -> None:
     with socket.socket(fileno=options.line) as listening:
         reason = Worker(listening, options.idle).run()
     logger.info("ends: %s", reason)
-
-
-if __name__ == "__main__":
-    main()

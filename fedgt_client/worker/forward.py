@@ -5,9 +5,9 @@ import time
 
 from flwr.app import Context, Message, MessageType
 
-from fedgt_client import channel
-from fedgt_client.launch import Order, Residence, end, reach
-from fedgt_client.supernode import Supernode
+from fedgt_client.worker import transport
+from fedgt_client.worker.process import Order, Residence, end, reach
+from fedgt_client.worker.supernode import Supernode
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
@@ -40,7 +40,7 @@ def forward(message: Message, context: Context) -> Message:
 
 
 def _ask(
-    home: Residence, order: Order, message: Message, context: Context, check: channel.Check
+    home: Residence, order: Order, message: Message, context: Context, check: transport.Check
 ) -> Message:
     """The worker's answer.
 
@@ -52,8 +52,8 @@ def _ask(
         pid, line = reach(home, order, check, but_not=dropped_by)
         try:
             with line:
-                channel.send_request(line, message, context, check)
-                return channel.receive_reply(line, check)
+                transport.send_request(line, message, context, check)
+                return transport.receive_reply(line, check)
         except ConnectionError:
             logger.warning("worker %d ended without an answer", pid)
             dropped_by = pid
@@ -63,7 +63,7 @@ def _ask(
     )
 
 
-def _until(seconds: float) -> channel.Check:
+def _until(seconds: float) -> transport.Check:
     deadline = time.monotonic() + seconds
 
     def check() -> None:

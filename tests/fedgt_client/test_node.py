@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgt_client.institution import institution_name, state_root
+from fedgt_client.node import institution_name, state_root
 from shared.errors import FedGTError
 
 

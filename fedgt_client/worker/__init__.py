@@ -1,0 +1,1 @@
+"""The resident process that keeps torch, graph and model in memory between rounds."""
