@@ -1,46 +1,27 @@
-"""Answers in this process, and errors as answers."""
+"""Replies that say why a message cannot be answered."""
 
 import logging
 from collections.abc import Callable
-from functools import wraps
 
-from flwr.app import Context, Error, Message
-from flwr.common.constant import ErrorCode
+from flwr.app import Message
 
 from shared.errors import FedGTError
+from shared.flower import error_reply
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[[Message, Context], Message]
 
-
-def answering(handle: Handler) -> Handler:
-    """Answer with the reason where ``handle`` fails.
+def reply_or_error(message: Message, make_reply: Callable[[], Message]) -> Message:
+    """Return the reply to ``message``, or an error reply where making it fails.
 
     Left to Flower, the coordinator would get what each of its runtimes makes of the exception;
     the traceback is for the institution's own log.
     """
-
-    @wraps(handle)
-    def answer(message: Message, context: Context) -> Message:
-        try:
-            return handle(message, context)
-        except FedGTError as error:
-            logger.error("%s", error)
-            reason = str(error)
-        except Exception as error:
-            logger.exception("this institution cannot answer")
-            reason = f"{type(error).__name__}: {error}"
-        return Message(
-            Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message
-        )
-
-    return answer
-
-
-@answering
-def answer_here(message: Message, context: Context) -> Message:
-    """Do what a message asks for in this process."""
-    from fedgt_client.adapter import handle  # takes seconds to import: torch
-
-    return handle(message, context)
+    try:
+        return make_reply()
+    except FedGTError as error:
+        logger.error("%s", error)
+        return error_reply(message, str(error))
+    except Exception as error:
+        logger.exception("this institution cannot answer")
+        return error_reply(message, f"{type(error).__name__}: {error}")

@@ -1,94 +1,60 @@
-"""The resident process that keeps torch, graph and model warm between rounds.
+"""What runs in the worker process.
 
-It ends with the run, with the supernode, after an idle time, when it cannot be found any more, and
-when it is ended for the worker of another run. Its log lines go where the supernode's go: there an
+It ends with the run, with the supernode, after an idle time, when its socket is removed, and when
+it is killed for the worker of another run. Its log lines go where the supernode's go: there an
 operator looks for them, and they need no folder of their own.
 """
 
 import argparse
-import json
 import logging
 import os
-import queue
-import socket
 import threading
 import time
 from pathlib import Path
 
 from flwr.app import Context, Message, MessageType
 
-from fedgt_client.error_replies import answer_here
+from fedgt_client.adapter import ClientCache, handle
+from fedgt_client.error_replies import reply_or_error
 from fedgt_client.worker import transport
+from fedgt_client.worker.process import write_info
 from fedgt_client.worker.supernode import Supernode
 from shared.errors import FedGTError
 from shared.wire import Instruction
 
-logger = logging.getLogger("fedgt_client.worker")
+logger = logging.getLogger(__name__)
 
-_WATCH = 0.5  # seconds between two looks for the supernode
-_PATIENCE = 60.0  # seconds for a request or an answer to pass
-
-Request = tuple[socket.socket, Message, Context]
+_POLL = 0.5  # seconds between two looks for the supernode
+_SEND_SECONDS = 60.0  # for the last reply
 
 
 class Worker:
-    """Takes requests from a listening socket, and answers them one after the other."""
+    """Answers messages one after the other, with clients that stay in memory."""
 
-    def __init__(self, listening: socket.socket, idle: float) -> None:
-        self._listening = listening
-        self._idle = idle
-        self._requests: queue.Queue[Request] = queue.Queue()
+    def __init__(self, idle: float) -> None:
+        self.idle = idle
+        self._clients = ClientCache()
+        self._idle_since: float | None = time.monotonic()  # None: at work
+        self.run_is_over = threading.Event()
 
-    def run(self) -> str:
-        """Answer until there is a reason to end.
-
-        In the thread that calls: torch has its number of threads for each of ours.
-        """
-        threading.Thread(target=self._listen, daemon=True).start()
-        while True:
-            try:
-                line, message, context = self._requests.get(timeout=self._idle)
-            except queue.Empty:
-                return f"no message for {self._idle:g} s"
-            with line:
-                self._answer(line, message, context)
-            if _is_farewell(message):
-                return "the run is over"
-
-    def _answer(self, line: socket.socket, message: Message, context: Context) -> None:
-        reply = answer_here(message, context)
+    def reply(self, message: Message, context: Context) -> Message:
+        """Answer a message."""
+        self._idle_since = None
         try:
-            transport.send_reply(line, reply, _patience())
-        except (OSError, FedGTError) as error:
-            logger.warning("an answer was not taken: %s", error)
+            return reply_or_error(message, lambda: handle(message, context, self._clients))
+        finally:
+            self._idle_since = time.monotonic()
+            if _is_last(message):
+                self.run_is_over.set()
 
-    def _listen(self) -> None:
-        while True:
-            try:
-                line, _ = self._listening.accept()
-            except OSError:  # this process is about to end
-                return
-            # A thread for each: nobody holds up the others by saying nothing.
-            threading.Thread(target=self._read, args=(line,), daemon=True).start()
-
-    def _read(self, line: socket.socket) -> None:
-        try:
-            self._requests.put((line, *transport.receive_request(line, _patience())))
-        except (OSError, FedGTError) as error:
-            logger.warning("a connection is refused: %s", error)
-            line.close()
+    def is_idle(self) -> bool:
+        """Return whether there has been no message for too long."""
+        idle_since = self._idle_since
+        return idle_since is not None and time.monotonic() - idle_since > self.idle
 
 
-def watch(supernode: Supernode, place: Path) -> None:
-    """End this process, whatever it does, when nobody needs it or can find it."""
-    while not supernode.is_gone() and place.exists():
-        time.sleep(_WATCH)
-    logger.info("ends: its supernode has ended" if supernode.is_gone() else "ends: no socket")
-    os._exit(0)
-
-
-def _is_farewell(message: Message) -> bool:
-    """Whether the run is over with this message."""
+def _is_last(message: Message) -> bool:
+    """Return whether the run is over with this message."""
     try:
         return (
             message.metadata.message_type == MessageType.TRAIN
@@ -98,14 +64,16 @@ def _is_farewell(message: Message) -> bool:
         return False
 
 
-def _patience() -> transport.Check:
-    deadline = time.monotonic() + _PATIENCE
-
-    def check() -> None:
-        if time.monotonic() > deadline:
-            raise FedGTError(f"the other side took longer than {_PATIENCE:g} s")
-
-    return check
+def _wait_for_end(worker: Worker, supernode: Supernode, socket: Path) -> str:
+    """Return why the process should end, as soon as it should."""
+    while not worker.run_is_over.wait(_POLL):
+        if supernode.is_gone():
+            return "its supernode has ended"
+        if not socket.exists():
+            return "its socket was removed"
+        if worker.is_idle():
+            return f"no message for {worker.idle:g} s"
+    return "the run is over"
 
 
 def _show_log() -> None:
@@ -118,21 +86,21 @@ def _show_log() -> None:
 
 
 def main() -> None:
-    """Live as a worker."""
+    """Run as the worker that ``process`` starts."""
     parser = argparse.ArgumentParser(description="The resident process of an institution.")
-    for name, kind in (("line", int), ("life", int), ("run", int), ("idle", float)):
+    for name, kind in (("pid-lock", int), ("run", int), ("idle", float), ("socket", Path)):
         parser.add_argument(f"--{name}", type=kind, required=True)
-    parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--supernode", required=True)
     options = parser.parse_args()
-    # Locked by whoever started this process; the lock ends with it.
-    life = os.fdopen(options.life, "w")
-    json.dump({"pid": os.getpid(), "run": options.run}, life)
-    life.flush()
     _show_log()
     supernode = Supernode([int(pid) for pid in options.supernode.split(",")])
-    threading.Thread(target=watch, args=(supernode, options.socket), daemon=True).start()
+    worker = Worker(options.idle)
+    server = transport.serve(options.socket, worker.reply)
+    # Locked by whoever started this process; the lock ends with it.
+    write_info(options.pid_lock, options.run)
     logger.info("starts, for run %d", options.run)
-    with socket.socket(fileno=options.line) as listening:
-        reason = Worker(listening, options.idle).run()
+    reason = _wait_for_end(worker, supernode, options.socket)
     logger.info("ends: %s", reason)
+    if worker.run_is_over.is_set():
+        server.stop(_SEND_SECONDS).wait()  # the last reply has to be sent
+    os._exit(0)  # whatever the other thread may be doing

@@ -9,10 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from flwr.app import Message, MessageType
+from flwr.app import MessageType
 
 from deploy.processes import ProcessMark
-from fedgt_client.worker import forward, transport
+from fedgt_client import app as client_app
+from fedgt_client.worker.forward import Forwarder
 from fedgt_client.worker.supernode import Supernode
 from shared.wire import Instruction, Question, Update
 from tests.fedgt_client.workers import Institution, is_running, wait_for_end, wait_until
@@ -103,7 +104,7 @@ def test_a_worker_killed_between_rounds(tmp_path: Path, alba: Institution) -> No
     for name, array in expected.arrays.items():
         assert second.arrays[name].tobytes() == array.tobytes()
 
-    # It had saved the round, but the answer was lost: played again, it comes to the same.
+    # It had saved the round, but the answer was lost: repeated, it gives the same.
     os.kill(pid, signal.SIGKILL)
     again = alba.play(2, start)
     assert alba.worker() != pid
@@ -118,13 +119,16 @@ def test_a_worker_killed_with_a_message(
     start = alba.introduce().initial
     pid = alba.worker()
     os.kill(pid, signal.SIGSTOP)
-    waiting, receive = threading.Event(), transport.receive_reply
+    waiting = threading.Event()
 
-    def noted(*arguments: object) -> Message:
-        waiting.set()
-        return receive(*arguments)  # type: ignore[arg-type]
+    class Watched(Supernode):
+        """Looked for while a reply is waited for."""
 
-    monkeypatch.setattr(transport, "receive_reply", noted)
+        def is_gone(self) -> bool:
+            waiting.set()
+            return super().is_gone()
+
+    monkeypatch.setattr(client_app, "forwarder", Forwarder(Watched([os.getpid()])))
     updates: list[Update] = []
     thread = threading.Thread(target=lambda: updates.append(alba.play(1, start)))
     thread.start()
@@ -206,7 +210,7 @@ def test_waiting_ends_with_the_supernode(
     alba.introduce()
     os.kill(alba.worker(), signal.SIGSTOP)
     passing = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
-    monkeypatch.setattr(forward, "SUPERNODE", Supernode([passing.pid]))
+    monkeypatch.setattr(client_app, "forwarder", Forwarder(Supernode([passing.pid])))
     reply = alba.send(MessageType.QUERY, Question().to_records())
     passing.wait()
     assert "supernode has ended" in (reply.error.reason or "")
