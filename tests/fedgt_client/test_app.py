@@ -52,7 +52,7 @@ def introduce(grid: InProcessGrid, node: int, *, want_initial: bool = False) -> 
 
 
 def printed(code: str) -> str:
-    """What a new process prints."""
+    """Return what a new process prints."""
     command = [sys.executable, "-c", code]
     run = subprocess.run(
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True

@@ -22,7 +22,7 @@ from tests.fedgt_client.graphs import settings, two_groups, without_links
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine of its own, with the institution's data."""
+    """Make a machine of its own, with the institution's data."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
     two_groups().save(tmp_path / "data")

@@ -86,7 +86,7 @@ class Site:
         )
 
     def deliver(self) -> str:
-        """Let the app have its message; what came of it."""
+        """Give the app its message; return the reason it replies with."""
         (self._place / "go").touch()
         wait_until((self._place / "said").exists, "the app has answered")
         return str(json.loads((self._place / "said").read_text()))
@@ -122,7 +122,7 @@ def test_a_worker_killed_with_a_message(
     waiting = threading.Event()
 
     class Watched(Supernode):
-        """Looked for while a reply is waited for."""
+        """Notes that it is asked for, as it is while a reply is awaited."""
 
         def is_gone(self) -> bool:
             waiting.set()
@@ -143,7 +143,7 @@ def test_a_worker_killed_with_a_message(
 def test_a_worker_that_dies_of_every_message(
     alba: Institution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As where memory does not suffice; the worker's Python ends when it imports torch."""
+    """Out of memory, for instance; here it is killed as it imports torch."""
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")

@@ -20,7 +20,7 @@ from shared.wire import Instruction, Update
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A path for a socket, short enough."""
+    """Return a path that is short enough for a socket."""
     with tempfile.TemporaryDirectory(prefix="fedgt-") as folder:
         yield Path(folder) / "socket"
 
