@@ -3,8 +3,6 @@
 import shutil
 from pathlib import Path
 
-from flwr.app import UserConfig
-
 from deploy.cli.output import notes
 from deploy.federation import LocalFederation
 from deploy.following import RunningJournal, follow
@@ -14,6 +12,7 @@ from deploy.run import placed, run_institutions
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
+from fedgt_client.node import NodeConfig
 from fedgt_server.result import Result, read_result
 from fedgt_server.round_loop import Observer
 from shared.config import RunConfig, Scalar
@@ -62,12 +61,12 @@ def _alone(
 ) -> Result:
     """No federation is needed for that, so no Flower either."""
     machines = federation.institutions
-    places: list[UserConfig] = [
-        {"institution": name, "data-dir": str(machine.folder / "data")}
+    nodes = [
+        NodeConfig(institution=name, data_dir=str(machine.folder / "data"))
         for name, machine in machines.items()
     ]
     config = RunConfig.build(placed({**values, "method": "local"}, out, len(machines)))
-    return run_institutions(config, places, observe)
+    return run_institutions(config, nodes, observe)
 
 
 def _together(federation: LocalFederation, values: dict[str, Scalar], observe: Observer) -> Result:

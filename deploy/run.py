@@ -3,11 +3,10 @@
 import os
 from pathlib import Path
 
-from flwr.app import UserConfig
-
 from deploy.inprocess import InProcessGrid
 from fedgt_client.app import app
 from fedgt_client.data.subgraph import open_institution
+from fedgt_client.node import NodeConfig
 from fedgt_server.result import Result
 from fedgt_server.round_loop import Observer, RoundLoop
 from fedgt_server.strategy import FedGTStrategy
@@ -40,25 +39,21 @@ def check_out(out: Path, *, resume: bool) -> None:
 
 def check_data(config: RunConfig, clients: int) -> None:
     """Divide the dataset before anything starts: its faults are better told once, here."""
-    open_institution({"partition-id": 0, "num-partitions": clients}, config)
+    open_institution(NodeConfig(partition_id=0, num_partitions=clients), config)
 
 
 def run_in_process(config: RunConfig, clients: int, observe: Observer = lambda _: None) -> Result:
     """Run ``clients`` simulated institutions one after the other in this process."""
-    shares: list[UserConfig] = [
-        {"partition-id": index, "num-partitions": clients} for index in range(clients)
-    ]
-    return run_institutions(config, shares, observe)
+    nodes = [NodeConfig(partition_id=index, num_partitions=clients) for index in range(clients)]
+    return run_institutions(config, nodes, observe)
 
 
 def run_institutions(
-    config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
+    config: RunConfig, nodes: list[NodeConfig], observe: Observer = lambda _: None
 ) -> Result:
-    """The same for institutions that say of themselves, as supernodes do, where their data is."""
-    here: list[UserConfig] = [
-        {**node_config, "worker": False, "keep-state": config.checkpoints}
-        for node_config in node_configs
-    ]
-    grid = InProcessGrid(app, here, config.to_flower())
+    """Run institutions that say where their data is, as supernodes do, in this process."""
+    here = {"worker": False, "keep_state": config.checkpoints}
+    node_configs = [node.model_copy(update=here).to_flower() for node in nodes]
+    grid = InProcessGrid(app, node_configs, config.to_flower())
     folder = Path(config.results_dir) / config.run_name
     return RoundLoop(grid, FedGTStrategy(config), folder, observe).run()

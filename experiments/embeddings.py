@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import UserConfig
 
 from experiments.job import Job
 from experiments.records import rounded, without_places
@@ -61,14 +60,14 @@ def _represented(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes and global nodes, shapes (n, d) and (n_g, d), as the institution left them; labels."""
     from fedgt_client.data.subgraph import open_institution
-    from fedgt_client.institution import institution_name
     from fedgt_client.methods.fedgt import FedGT
+    from fedgt_client.node import NodeConfig
     from fedgt_client.state import StateStore
 
-    node_config: UserConfig = {"partition-id": index, "num-partitions": clients}
-    graph, name = open_institution(node_config, config), institution_name(node_config)
-    store = StateStore(Path(config.state_dir), config.federation, config.run_name, name)
-    method = FedGT(graph, config, name)
+    node = NodeConfig(partition_id=index, num_partitions=clients)
+    graph = open_institution(node, config)
+    store = StateStore(Path(config.state_dir), config.federation, config.run_name, node.name)
+    method = FedGT(graph, config, node.name)
     method.load_state_dict(store.load(store.rounds()[-1]))
     nodes, global_nodes = method.representations()
     return nodes, global_nodes, np.asarray(graph.labels)

@@ -9,26 +9,32 @@ supernode whose node-config says ``worker=false``.
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedgt_client.answering import answer_here, answering
-from fedgt_client.forward import forward
+from fedgt_client.adapter import ClientCache, handle
+from fedgt_client.error_replies import reply_or_error
+from fedgt_client.node import NodeConfig
+from fedgt_client.worker.forward import Forwarder
+from fedgt_client.worker.supernode import Supernode
 
 app = ClientApp()
+clients = ClientCache()
+# Found when Flower loads the app. This process may outlive the supernode for a while; whoever is
+# its parent then must not be taken for one.
+forwarder = Forwarder(Supernode.of_this_process())
 
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
     """Introduce this institution."""
-    return _answer(message, context)
+    return reply_or_error(message, lambda: _reply(message, context))
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Play a round."""
-    return _answer(message, context)
+    """Train for a round."""
+    return reply_or_error(message, lambda: _reply(message, context))
 
 
-def _answer(message: Message, context: Context) -> Message:
-    node = context.node_config
-    if "partition-id" in node or not node.get("worker", True):
-        return answer_here(message, context)
-    return answering(forward)(message, context)
+def _reply(message: Message, context: Context) -> Message:
+    if NodeConfig.parse(context.node_config).uses_worker:
+        return forwarder.forward(message, context)
+    return handle(message, context, clients)

@@ -6,20 +6,20 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
-import numpy as np
 import torch
-from flwr.app import UserConfig
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data.subgraph import open_institution
-from fedgt_client.institution import institution_name, state_root
 from fedgt_client.methods import METHODS, ClientMethod
+from fedgt_client.named_arrays import NamedArrays
+from fedgt_client.node import NodeConfig
 from fedgt_client.privacy import Ledger
-from fedgt_client.state import PassingState, SavedRound, StateStore
+from fedgt_client.state import InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
+from shared.errors import FedGTError
 from shared.version import installed_version
-from shared.wire import Profile
+from shared.wire import NUM_EXAMPLES, Arrays, Profile
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 class FedGTClient(NumPyClient):
     """One institution in one run: its subgraph, its model, its durable state.
 
-    What Flower hands over as lists has names, which travel beside them in the configuration and
-    the metrics as JSON.
+    Arrays have names: ``fit`` and ``get_parameters`` return ``NamedArrays``. Who has a plain list,
+    as Flower's own callers do, may pass it to ``fit`` in the order of ``get_parameters``.
     """
 
     def __init__(
@@ -47,15 +47,13 @@ class FedGTClient(NumPyClient):
         self._in_memory: SavedRound | None = None  # whose state it is
 
     @classmethod
-    def open(cls, node_config: UserConfig, config: RunConfig, run_name: str) -> "FedGTClient":
-        """Open the institution's data and prepare it, or find it prepared."""
+    def open(cls, node: NodeConfig, config: RunConfig, run_name: str) -> "FedGTClient":
+        """Open the institution's data and prepare it, unless that is already done."""
         torch.set_num_threads(config.threads or torch.get_num_threads())
-        institution = institution_name(node_config)
-        graph = open_institution(node_config, config)
-        root = state_root(node_config, config.state_dir)
-        store = StateStore if node_config.get("keep-state", True) else PassingState
+        graph = open_institution(node, config)
+        store = StateStore if node.keep_state else InMemoryState
         return cls(
-            institution,
+            node.name,
             lambda method: Profile(
                 version=installed_version(),
                 features=list(graph.feature_names),
@@ -64,29 +62,43 @@ class FedGTClient(NumPyClient):
                     name: list(array.shape) for name, array in method.initial_arrays().items()
                 },
             ),
-            lambda: METHODS[config.method](graph, config, institution),
-            store(root, config.federation, run_name, institution),
+            lambda: METHODS[config.method](graph, config, node.name),
+            store(node.state_root(config.state_dir), config.federation, run_name, node.name),
         )
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
-        """Who this is, and what all institutions must agree on."""
+        """Return the institution's name, and as JSON what all institutions must agree on."""
         return {"institution": self.institution, "profile": json.dumps(asdict(self._profile))}
 
-    def get_parameters(self, config: dict[str, Scalar]) -> NDArrays:
-        """The seeded starting point, in the order of the profile's parameters."""
-        return list(self._new_method().initial_arrays().values())
+    def get_parameters(self, config: dict[str, Scalar]) -> NamedArrays:
+        """Return the seeded starting point."""
+        return NamedArrays(self._new_method().initial_arrays())
 
     def fit(
         self, parameters: NDArrays, config: dict[str, Scalar]
-    ) -> tuple[NDArrays, int, dict[str, Scalar]]:
-        """A round: restore, take over, train, evaluate, save, answer."""
+    ) -> tuple[NamedArrays, int, dict[str, Scalar]]:
+        """Restore the state before this round, train, evaluate, save; return what is uploaded.
+
+        Parameters
+        ----------
+        parameters
+            What the coordinator sent: ``NamedArrays``, or a list in the order of
+            ``get_parameters``.
+        config
+            ``round``, counted from 1; ``best-round``, whose model to keep, 0 for none; ``finish``,
+            whether the run is over and there is nothing to train.
+
+        Returns
+        -------
+            The arrays to upload, the number of training nodes where the method weighs
+            institutions by it (else 0), and the metrics, with ``warnings`` a line each.
+        """
         started, round_number = time.monotonic(), int(config["round"])
         self._restore(round_number)
-        self._store.keep_best(int(config["best-round"]))
-        if config["finish"]:
-            return [], 0, {"names": "[]", "warnings": "[]"}
-        received = dict(zip(json.loads(str(config["names"])), parameters, strict=True))
-        result = self._method.fit(received, round_number)
+        self._store.keep_best(int(config.get("best-round", 0)))
+        if config.get("finish", False):
+            return NamedArrays({}), 0, {}
+        result = self._method.fit(self._named(parameters), round_number)
         self._in_memory = self._store.save(round_number, self._method.state_dict())
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
@@ -94,15 +106,26 @@ class FedGTClient(NumPyClient):
             **result.metrics,
             **(self._ledger.record(result.released) if result.released else {}),
             "seconds": time.monotonic() - started,
-            "names": json.dumps(list(result.upload)),
-            "warnings": json.dumps(result.warnings),
         }
-        return [np.asarray(array) for array in result.upload.values()], 0, metrics
+        if result.warnings:
+            metrics["warnings"] = "\n".join(result.warnings)
+        return NamedArrays(result.upload), int(result.metrics.get(NUM_EXAMPLES, 0)), metrics
+
+    def _named(self, parameters: NDArrays) -> Arrays:
+        """Return arrays by name."""
+        if isinstance(parameters, NamedArrays):
+            return parameters.as_dict()
+        names = list(self._profile.parameters)
+        if len(parameters) != len(names):
+            raise FedGTError(
+                f"fit got {len(parameters)} arrays, expected the {len(names)} of get_parameters"
+            )
+        return dict(zip(names, parameters, strict=True))
 
     def _restore(self, round_number: int) -> None:
-        """Bring the state after this institution's last round before ``round_number`` to memory.
+        """Load the state after this institution's last round before ``round_number``.
 
-        Usually it is there. It is not in a new process, in one of several processes that take
+        Usually it is in memory. It is not in a new process, in one of several processes that take
         turns, or when a coordinator that resumed asks for a round again.
         """
         newest = self._store.newest_before(round_number)

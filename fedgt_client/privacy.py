@@ -38,7 +38,7 @@ class LaplaceMechanism:
         return self.seed < 0
 
     def release(self, values: Floats, *, scale: float = 1.0, draw: tuple[int, ...]) -> Floats:
-        """``values`` as they may leave the institution, same shape.
+        """Return ``values`` clipped and noised, same shape.
 
         ``draw`` names this draw among those of a seeded run; without a seed it has no effect.
         """
@@ -52,14 +52,14 @@ class LaplaceMechanism:
 
 @dataclass(frozen=True)
 class Budget:
-    """What has been spent, honestly composed."""
+    """What a number of uploads spends, by composition theorems."""
 
     per_coordinate: float  # ε of one coordinate in one upload
     coordinates: int  # released in one upload
     uploads: int
 
     def coordinate_total(self, slack: float = 1e-5) -> float:
-        """ε of one coordinate over all uploads.
+        """Return ε of one coordinate over all uploads.
 
         The smaller of basic composition, k ε, and advanced composition (Dwork, Rothblum, Vadhan
         2010, theorem III.3), ε √(2k ln(1/δ')) + k ε (e^ε − 1), which holds up to a probability
@@ -82,7 +82,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Release:
-    """What one upload gives away."""
+    """What one upload discloses."""
 
     epsilon: float  # of each coordinate
     coordinates: int
@@ -90,13 +90,13 @@ class Release:
 
 
 class Ledger:
-    """Counts uploads on disk: a round that is played again is paid for again."""
+    """Counts uploads on disk; a repeated round counts again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def record(self, release: Release) -> dict[str, float]:
-        """Count an upload before it leaves; what has been spent with it."""
+        """Count an upload before it is sent; return what has been spent with it."""
         uploads = 1 + (json.loads(self._path.read_text())["uploads"] if self._path.exists() else 0)
         budget = Budget(release.epsilon, release.coordinates, uploads)
         spent = {

@@ -1,4 +1,4 @@
-"""An institution's durable state: on its own disk, whole or not at all."""
+"""An institution's durable state, written atomically to its own disk."""
 
 import logging
 import re
@@ -10,10 +10,10 @@ from shared.files import Array, open_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 
-# Rounds. A coordinator whose last checkpoint is torn goes back to the one before, and asks for a
-# round again when institutions have already played the next.
+# Rounds. A coordinator whose last checkpoint is truncated goes back to the one before, and asks for
+# a round again when institutions have already finished the next.
 _KEPT = 3
-# What names of the state begin with that only training needs.
+# Prefix of the names of arrays that only training needs.
 OPTIMISER = "adam."
 
 
@@ -26,7 +26,7 @@ class SavedRound:
 
 
 class StateStore:
-    """What a method must remember from round to round, one file for each of the last rounds."""
+    """What a method needs from round to round, one file for each of the last rounds."""
 
     def __init__(self, root: Path, federation: str, run: str, institution: str) -> None:
         for name in (federation, run, institution):
@@ -37,7 +37,7 @@ class StateStore:
         self.folder = root / federation / run / institution
 
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
-        """Keep the state after ``round_number``; later rounds, if any, are overtaken."""
+        """Write the state after ``round_number`` and delete that of later rounds, if any."""
         write_tensors(self._path(round_number), tensors)
         # The last that was played by then, not that very round: it may have been missed.
         by_then = [kept for kept in self.rounds() if kept <= round_number - _KEPT + 1]
@@ -48,7 +48,7 @@ class StateStore:
         return self._saved(round_number)
 
     def rounds(self) -> list[int]:
-        """Rounds whose state is here, oldest first."""
+        """List the rounds whose state is here, oldest first."""
         matches = (
             re.fullmatch(r"round-(\d+)\.safetensors", path.name)
             for path in (self.folder.iterdir() if self.folder.exists() else ())
@@ -56,9 +56,9 @@ class StateStore:
         return sorted(int(match[1]) for match in matches if match)
 
     def newest_before(self, round_number: int) -> SavedRound | None:
-        """The last round before ``round_number`` whose state is here, and whole.
+        """Return the last round before ``round_number`` whose state is here and can be read.
 
-        A power cut may have torn the last one.
+        A power cut may have truncated the last one.
         """
         for kept in reversed(self.rounds()):
             if kept < round_number:
@@ -66,17 +66,17 @@ class StateStore:
                     self.load(kept)
                     return self._saved(kept)
                 except (FedGTError, OSError) as error:
-                    logger.warning("the state of round %d is passed over: %s", kept, error)
+                    logger.warning("the state of round %d is skipped: %s", kept, error)
         return None
 
     def load(self, round_number: int) -> dict[str, Array]:
-        """The state after ``round_number``, memory-mapped."""
+        """Return the state after ``round_number``, memory-mapped."""
         return open_tensors(self._path(round_number))
 
     def keep_best(self, round_number: int) -> None:
-        """Keep the model after ``round_number`` for good, if its state is still here.
+        """Copy the model after ``round_number`` to the best model, if its state is still here.
 
-        Of the state, all but the optimiser's.
+        The optimiser's arrays are left out.
         """
         kept = self._best()
         if round_number not in self.rounds() or (kept and kept.name == _best_name(round_number)):
@@ -91,12 +91,12 @@ class StateStore:
             kept.unlink()
 
     def load_best(self) -> dict[str, Array] | None:
-        """The best personalised model, None before the first."""
+        """Return the best personalised model, None before the first."""
         kept = self._best()
         return open_tensors(kept) if kept else None
 
     def _best(self) -> Path | None:
-        # Two are there for the moment between writing one and dropping the other.
+        # There are two between writing one and deleting the other.
         found = self.folder.glob("best-*.safetensors")
         return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
@@ -107,24 +107,24 @@ class StateStore:
         return self.folder / f"round-{round_number:06d}.safetensors"
 
 
-class PassingState(StateStore):
-    """For a run in one process that nobody will resume: the state is what the process holds."""
+class InMemoryState(StateStore):
+    """For a run in one process that nobody will resume: nothing is written to disk."""
 
     _last: SavedRound | None = None
 
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
-        """Nothing is written."""
+        """Note the round; the client itself holds the state."""
         self._last = SavedRound(round_number, 0)
         return self._last
 
     def newest_before(self, round_number: int) -> SavedRound | None:
-        """The last round, as long as nobody asks for one again."""
+        """Return the last round; a round cannot be repeated."""
         if self._last and self._last.round_number >= round_number:
             raise FedGTError(f"round {round_number} cannot be played again: checkpoints is off")
         return self._last
 
     def keep_best(self, round_number: int) -> None:
-        """Nothing is kept."""
+        """Keep nothing."""
 
 
 def _best_name(round_number: int) -> str:

@@ -1,9 +1,51 @@
-"""The internals of Flower that the client and the server need, gathered in one module."""
+"""The internals of Flower that client and server need: no other module of theirs imports any."""
 
-from flwr.app import Error
+from flwr.app import Context, Error, Message
 from flwr.common.constant import ErrorCode
+from flwr.common.serde import (
+    context_from_proto,
+    context_to_proto,
+    message_from_proto,
+    message_to_proto,
+)
+from flwr.proto.message_pb2 import Context as ContextProto
+from flwr.proto.message_pb2 import Message as MessageProto
 from flwr.serverapp import Grid
-from flwr.superlink.grid import InMemoryGrid
+from google.protobuf.message import DecodeError
+
+from shared.errors import FedGTError
+
+
+def message_to_bytes(message: Message) -> bytes:
+    """Serialise a message as Flower's protobuf."""
+    return bytes(message_to_proto(message).SerializeToString())
+
+
+def message_from_bytes(data: bytes) -> Message:
+    """Parse ``message_to_bytes``; bytes of anything else are a ``FedGTError``."""
+    try:
+        return message_from_proto(MessageProto.FromString(data))
+    except (DecodeError, ValueError, TypeError, KeyError) as error:
+        raise FedGTError(f"{len(data)} bytes are not a Flower message ({error})") from None
+
+
+def context_to_bytes(context: Context) -> bytes:
+    """Serialise a context as Flower's protobuf."""
+    return bytes(context_to_proto(context).SerializeToString())
+
+
+def context_from_bytes(data: bytes) -> Context:
+    """Parse ``context_to_bytes``; bytes of anything else are a ``FedGTError``."""
+    try:
+        return context_from_proto(ContextProto.FromString(data))
+    except (DecodeError, ValueError, TypeError, KeyError) as error:
+        raise FedGTError(f"{len(data)} bytes are not a Flower context ({error})") from None
+
+
+def error_reply(message: Message, reason: str) -> Message:
+    """Answer ``message`` with the reason why it cannot be answered otherwise."""
+    error = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason)
+    return Message(error, reply_to=message)
 
 
 def is_app_error(error: Error) -> bool:
@@ -16,4 +58,6 @@ def is_app_error(error: Error) -> bool:
 
 def is_simulated(grid: Grid) -> bool:
     """Return whether ``grid`` belongs to Flower's simulation, which shares a process with it."""
+    from flwr.superlink.grid import InMemoryGrid  # not needed by clients, and slow to import
+
     return isinstance(grid, InMemoryGrid)

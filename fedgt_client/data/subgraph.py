@@ -3,11 +3,10 @@
 import hashlib
 from pathlib import Path
 
-from flwr.app import UserConfig
-
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.folders import cache_dir
 from fedgt_client.graph import Graph
+from fedgt_client.node import NodeConfig
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.files import atomic_folder
@@ -16,16 +15,13 @@ from shared.files import atomic_folder
 _VERSION = 1
 
 
-def open_institution(node_config: UserConfig, config: RunConfig) -> Graph:
-    """Return the institution's own data, or a simulated institution's part of a named dataset."""
-    if folder := node_config.get("data-dir"):
-        return Graph.open(Path(str(folder)))
-    if "partition-id" not in node_config or "num-partitions" not in node_config:
-        raise FedGTError(
-            "this supernode does not say where its data is: "
-            "add data-dir=\"…\" (made by 'fedgt data import') to its --node-config"
-        )
-    return _share(config, int(node_config["partition-id"]), int(node_config["num-partitions"]))
+def open_institution(node: NodeConfig, config: RunConfig) -> Graph:
+    """Open the institution's own data, or a simulated institution's share of a named dataset."""
+    if node.data_dir:
+        return Graph.open(Path(node.data_dir))
+    assert node.partition_id is not None  # NodeConfig refuses a node without data
+    assert node.num_partitions is not None
+    return _share(config, node.partition_id, node.num_partitions)
 
 
 def _share(config: RunConfig, index: int, clients: int) -> Graph:

@@ -10,7 +10,7 @@ from flwr.common import NDArrays
 from flwr.common import Scalar as FlowerScalar
 
 from deploy.run import run_in_process
-from fedgt_client import handlers
+from fedgt_client.app import clients
 from fedgt_client.client import FedGTClient
 from fedgt_server.events import RoundEvent
 from fedgt_server.result import read_result
@@ -23,9 +23,9 @@ Fit = tuple[NDArrays, int, dict[str, FlowerScalar]]
 
 
 @pytest.fixture(autouse=True)
-def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No client of an earlier test in memory."""
-    monkeypatch.setattr(handlers, "_warm", {})
+def no_clients() -> None:
+    """No client of an earlier test is in memory."""
+    clients.clear()
 
 
 def journal(out: Path, event: str) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
     run_in_process(small(tmp_path / "whole", rounds=6, method=method), CLIENTS)
     with pytest.raises(KeyboardInterrupt):
         run_in_process(small(tmp_path / "halves", rounds=6, method=method), CLIENTS, interrupt)
-    handlers._warm.clear()  # as in a new process
+    clients.clear()  # as in a new process
     result = run_in_process(
         small(tmp_path / "halves", rounds=6, method=method, resume=True), CLIENTS
     )
@@ -98,7 +98,7 @@ def test_resume_within_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         fail_when(during, "institution-02", {4}, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             run_in_process(small(tmp_path / "halves", rounds=5), CLIENTS)
-    handlers._warm.clear()
+    clients.clear()
     run_in_process(small(tmp_path / "halves", rounds=5, resume=True), CLIENTS)
     assert saved_bytes(tmp_path / "halves") == saved_bytes(tmp_path / "whole")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy.run import run_in_process
-from fedgt_client import handlers
+from fedgt_client.app import clients
 from fedgt_client.methods import METHODS
 from fedgt_server.events import RoundEvent
 from shared.config import Scalar
@@ -44,9 +44,9 @@ FASTER: dict[str, dict[str, Scalar]] = {
 
 
 @pytest.fixture(autouse=True)
-def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No client of an earlier test in memory."""
-    monkeypatch.setattr(handlers, "_warm", {})
+def no_clients() -> None:
+    """No client of an earlier test is in memory."""
+    clients.clear()
 
 
 def test_every_method_has_one() -> None:
@@ -62,7 +62,7 @@ def test_golden_run(method: str, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "a" / "journal.jsonl").open()]
     rounds = [line for line in lines if line["event"] == "round"]
     assert [len(line["institutions"]) for line in rounds] == [CLIENTS] * ROUNDS
-    handlers._warm.clear()
+    clients.clear()
     run_in_process(small(tmp_path / "b", **values), CLIENTS)
     assert saved_bytes(tmp_path / "b") == saved_bytes(tmp_path / "a")
 
@@ -78,6 +78,6 @@ def test_resumed_run(method: str, tmp_path: Path) -> None:
     run_in_process(small(tmp_path / "whole", rounds=ROUNDS, method=method), CLIENTS)
     with pytest.raises(KeyboardInterrupt):
         run_in_process(small(tmp_path / "halves", rounds=ROUNDS, method=method), CLIENTS, interrupt)
-    handlers._warm.clear()
+    clients.clear()
     run_in_process(small(tmp_path / "halves", rounds=ROUNDS, method=method, resume=True), CLIENTS)
     assert saved_bytes(tmp_path / "halves") == saved_bytes(tmp_path / "whole")

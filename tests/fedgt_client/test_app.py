@@ -1,4 +1,4 @@
-"""What an institution does with real messages, in this process."""
+"""Real messages to an institution in this process, and its replies."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from flwr.app import Message, MessageType, RecordDict
 
 from deploy.inprocess import InProcessGrid
-from fedgt_client import handlers
+from fedgt_client import app as client_app
 from fedgt_client.app import app
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
@@ -18,13 +18,13 @@ from tests.fedgt_client.graphs import settings, two_groups, without_links
 
 
 @pytest.fixture(autouse=True)
-def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody is warm from another test."""
+def no_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No client of another test is in memory."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
-    handlers._warm.clear()
+    client_app.clients.clear()
     yield
-    handlers._warm.clear()
+    client_app.clients.clear()
 
 
 def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
@@ -52,7 +52,7 @@ def introduce(grid: InProcessGrid, node: int, *, want_initial: bool = False) -> 
 
 
 def printed(code: str) -> str:
-    """What a new process prints."""
+    """Return what a new process prints."""
     command = [sys.executable, "-c", code]
     run = subprocess.run(
         command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
@@ -72,7 +72,7 @@ def test_neither_torch_nor_its_geometry_is_imported_for_forwarding() -> None:
 
 @pytest.mark.slow
 def test_neither_is_the_geometry_for_a_round() -> None:
-    code = "import sys, fedgt_client.handlers\nprint('torch_geometric' in sys.modules)"
+    code = "import sys, fedgt_client.client\nprint('torch_geometric' in sys.modules)"
     assert printed(code) == "False"
 
 
@@ -148,16 +148,16 @@ def test_farewell(tmp_path: Path) -> None:
     assert list((tmp_path / "state").rglob("alba/best-000001.safetensors"))
 
 
-def test_clients_stay_warm_within_a_run(tmp_path: Path) -> None:
+def test_clients_stay_in_memory_within_a_run(tmp_path: Path) -> None:
     nodes = grid(tmp_path, run_name="one")
     introduce(nodes, 1)
     introduce(nodes, 2)
-    warm = list(handlers._warm.values())
+    kept = list(client_app.clients)
     introduce(nodes, 1)
-    assert list(handlers._warm.values()) == warm
+    assert list(client_app.clients) == kept
     introduce(grid_again(tmp_path), 1)
-    assert len(handlers._warm) == 1
-    assert next(iter(handlers._warm.values())) not in warm
+    (new,) = client_app.clients
+    assert new not in kept
 
 
 def grid_again(tmp_path: Path) -> InProcessGrid:

@@ -10,6 +10,8 @@ import pytest
 
 from fedgt_client.client import FedGTClient
 from fedgt_client.graph import Graph
+from fedgt_client.named_arrays import NamedArrays
+from fedgt_client.node import NodeConfig
 from fedgt_client.state import StateStore
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
@@ -20,7 +22,7 @@ from tests.fedgt_client.graphs import settings, two_groups, without_links
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine of its own, with the institution's data."""
+    """Make a machine of its own, with the institution's data."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
     two_groups().save(tmp_path / "data")
@@ -28,27 +30,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def opened(home: Path, *, run: str = "run", **changed: Scalar) -> FedGTClient:
-    return FedGTClient.open(node_config(home), settings(**changed), run)
+    return FedGTClient.open(node(home), settings(**changed), run)
 
 
-def node_config(home: Path) -> dict[str, Scalar]:
-    return {"institution": "alba", "data-dir": str(home / "data")}
+def node(home: Path, state_dir: str = "") -> NodeConfig:
+    return NodeConfig(institution="alba", data_dir=str(home / "data"), state_dir=state_dir)
 
 
 def play(
     client: FedGTClient, number: int, sent: Arrays, *, best: int = 0, finish: bool = False
 ) -> tuple[Arrays, dict[str, Any]]:
-    """A round: what was uploaded, and the metrics."""
-    arrays, _, metrics = client.fit(
-        list(sent.values()),
-        {"round": number, "best-round": best, "finish": finish, "names": json.dumps(list(sent))},
+    """Train for a round; return what was uploaded, and the metrics."""
+    upload, _, metrics = client.fit(
+        NamedArrays(sent), {"round": number, "best-round": best, "finish": finish}
     )
-    return dict(zip(json.loads(str(metrics["names"])), arrays, strict=True)), dict(metrics)
+    return upload.as_dict(), dict(metrics)
 
 
 def initial(client: FedGTClient) -> Arrays:
-    profile = json.loads(str(client.get_properties({})["profile"]))
-    return dict(zip(profile["parameters"], client.get_parameters({}), strict=True))
+    return client.get_parameters({}).as_dict()
 
 
 def grown(sent: Arrays, upload: Arrays) -> Arrays:
@@ -61,10 +61,32 @@ def assert_same(found: Arrays, expected: Arrays) -> None:
         assert found[name].tobytes() == array.tobytes(), name
 
 
-def test_names_and_arrays_must_match(home: Path) -> None:
+def test_a_list_of_another_length(home: Path) -> None:
     client = opened(home)
-    with pytest.raises(ValueError, match="zip"):
-        client.fit([np.zeros(1)], {"round": 1, "best-round": 0, "finish": False, "names": "[]"})
+    expected = len(client.get_parameters({}))
+    with pytest.raises(FedGTError, match=f"fit got 1 arrays, expected the {expected} of"):
+        client.fit([np.zeros(1)], {"round": 1})
+
+
+def test_fit_takes_a_plain_list_as_any_numpy_client(home: Path) -> None:
+    """Flower's own callers know no names."""
+    plain, named = opened(home, run="plain"), opened(home, run="named")
+    start = named.get_parameters({})
+    upload, _, metrics = plain.fit(list(start), {"round": 1})
+    expected, _ = play(named, 1, start.as_dict())
+    assert_same(upload.as_dict(), expected)
+    assert all(isinstance(value, int | float) for value in metrics.values())
+
+
+def test_examples_are_counted_where_the_method_weighs_by_them(home: Path) -> None:
+    client = opened(home, method="fedavg")
+    _, examples, metrics = client.fit(client.get_parameters({}), {"round": 1})
+    assert examples > 0
+    assert metrics["num_examples"] == examples
+    client = opened(home)
+    _, examples, metrics = client.fit(client.get_parameters({}), {"round": 1})
+    assert examples == 0
+    assert "num_examples" not in metrics
 
 
 def test_bad_run_name(home: Path) -> None:
@@ -82,6 +104,7 @@ def test_profile(home: Path) -> None:
     assert profile["classes"] == ["even", "odd"]
     shapes = [list(array.shape) for array in client.get_parameters({})]
     assert list(profile["parameters"].values()) == shapes
+    assert tuple(profile["parameters"]) == client.get_parameters({}).names
     # Nothing of what the institution holds.
     assert profile.keys() == {"version", "features", "classes", "parameters"}
 
@@ -110,7 +133,7 @@ def test_a_repeated_round_gives_the_same_answer(home: Path) -> None:
 
 
 def test_a_coordinator_that_goes_back_two_rounds(home: Path) -> None:
-    """Its last checkpoint was torn, when institutions had already played the next round."""
+    """Its last checkpoint was truncated, when institutions had already finished the next round."""
     client = opened(home)
     sent, uploads = [initial(client)], []
     for number in range(1, 6):
@@ -134,16 +157,16 @@ def test_another_process_goes_on_exactly(home: Path) -> None:
 
 def test_what_another_process_saved_replaces_what_is_in_memory(home: Path) -> None:
     """The coordinator asked for round 1 again, with another model, and another process answered."""
-    warm, other = opened(home), opened(home)
-    start = initial(warm)
-    play(warm, 1, start)
+    first, other = opened(home), opened(home)
+    start = initial(first)
+    play(first, 1, start)
     play(other, 1, {name: array + np.float32(0.01) for name, array in start.items()})
-    found, _ = play(warm, 2, start)
+    found, _ = play(first, 2, start)
     expected, _ = play(opened(home), 2, start)
     assert_same(found, expected)
 
 
-def test_runs_do_not_meet(home: Path) -> None:
+def test_runs_are_separate(home: Path) -> None:
     client = opened(home, run="one")
     start = initial(client)
     first, _ = play(client, 1, start)
@@ -175,7 +198,7 @@ def test_best_model_is_kept_on_disk(home: Path) -> None:
     assert [path.name for path in store.folder.glob("best-*")] == ["best-000003.safetensors"]
 
 
-def test_a_round_played_again_is_paid_for_again(home: Path) -> None:
+def test_a_repeated_round_spends_again(home: Path) -> None:
     client = opened(home, ldp="global-nodes", ldp_noise_seed=5)
     start = initial(client)
     play(client, 1, start)
@@ -185,15 +208,15 @@ def test_a_round_played_again_is_paid_for_again(home: Path) -> None:
     assert metrics["epsilon_coordinate_total"] == 12.0
 
 
-def test_farewell_keeps_the_best_and_trains_no_more(home: Path) -> None:
+def test_the_last_message_keeps_the_best_and_trains_no_more(home: Path) -> None:
     client = opened(home)
     store = StateStore(home / "state", "default", "run", "alba")
     start = initial(client)
     play(client, 1, start)
-    # Said to a process that never trained.
+    # Sent to a process that never trained.
     upload, metrics = play(opened(home), 2, {}, best=1, finish=True)
     assert upload == {}
-    assert json.loads(str(metrics["warnings"])) == []
+    assert metrics == {}
     assert store.rounds() == [1]
     best = store.load_best()
     assert best is not None
@@ -203,8 +226,8 @@ def test_farewell_keeps_the_best_and_trains_no_more(home: Path) -> None:
 
 def test_state_is_where_the_institution_wants_it(home: Path) -> None:
     config = settings(state_dir=str(home / "configured"))
-    for folder, extra in (("configured", {}), ("own", {"state-dir": str(home / "own")})):
-        client = FedGTClient.open({**node_config(home), **extra}, config, "run")
+    for folder, own in (("configured", ""), ("own", str(home / "own"))):
+        client = FedGTClient.open(node(home, own), config, "run")
         play(client, 1, initial(client))
         assert (home / folder / "default" / "run" / "alba" / "round-000001.safetensors").exists()
 
@@ -215,7 +238,7 @@ def test_warnings_travel_and_are_logged(home: Path, caplog: pytest.LogCaptureFix
     client = opened(home)
     with caplog.at_level(logging.WARNING):
         _, metrics = play(client, 1, initial(client))
-    (warning,) = json.loads(str(metrics["warnings"]))
+    (warning,) = str(metrics["warnings"]).split("\n")
     assert warning.startswith("no links")
     assert f"alba: {warning}" in caplog.text
 

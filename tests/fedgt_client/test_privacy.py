@@ -47,7 +47,7 @@ def test_noise_has_the_laplace_distribution_s_moments(noise: float) -> None:
     assert (drawn**4).mean() / drawn.var() ** 2 == pytest.approx(6.0, rel=0.1)
 
 
-def test_likelihood_ratio_keeps_the_promise() -> None:
+def test_likelihood_ratio_is_within_epsilon() -> None:
     """Between the two farthest inputs no output is more than e^ε times likelier."""
     mechanism = LaplaceMechanism(1.0, 1.0, 0)
     low, high = (

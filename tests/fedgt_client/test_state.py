@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgt_client.state import PassingState, SavedRound, StateStore
+from fedgt_client.state import InMemoryState, SavedRound, StateStore
 from shared.errors import FedGTError
 from shared.files import Array
 
@@ -80,17 +80,17 @@ def test_rounds_that_were_missed(store: StateStore) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 5, 60])  # bytes
-def test_a_torn_state_is_passed_over(store: StateStore, left: int) -> None:
+def test_a_truncated_state_is_skipped(store: StateStore, left: int) -> None:
     for number in (1, 2):
         store.save(number, state(number))
-    torn = store.folder / "round-000002.safetensors"
-    torn.write_bytes(torn.read_bytes()[:left])
+    truncated = store.folder / "round-000002.safetensors"
+    truncated.write_bytes(truncated.read_bytes()[:left])
     assert before(store, 3) == 1
     store.save(3, state(3))
     assert before(store, 4) == 3
 
 
-def test_later_rounds_are_overtaken(store: StateStore) -> None:
+def test_later_rounds_are_deleted(store: StateStore) -> None:
     """A coordinator that resumed asks for round 2 again: what followed no longer counts."""
     for number in (1, 2, 3):
         store.save(number, state(number))
@@ -128,7 +128,7 @@ def test_foreign_files_are_left_alone(store: StateStore) -> None:
     assert store.rounds() == [1]
 
 
-def test_institutions_and_runs_do_not_meet(tmp_path: Path) -> None:
+def test_institutions_and_runs_are_separate(tmp_path: Path) -> None:
     stores = [
         StateStore(tmp_path, *names)
         for names in (("f", "r", "a"), ("f", "r", "b"), ("f", "s", "a"), ("g", "r", "a"))
@@ -138,8 +138,8 @@ def test_institutions_and_runs_do_not_meet(tmp_path: Path) -> None:
     assert [store.rounds() for store in stores] == [[1], [2], [3], [4]]
 
 
-def test_passing_state_leaves_nothing_and_refuses_a_round_again(tmp_path: Path) -> None:
-    store = PassingState(tmp_path, "federation", "run", "alba")
+def test_in_memory_state_writes_nothing_and_refuses_to_repeat_a_round(tmp_path: Path) -> None:
+    store = InMemoryState(tmp_path, "federation", "run", "alba")
     assert before(store, 1) is None
     for number in (1, 2, 4):
         assert store.save(number, state(number)) == store.newest_before(number + 1)

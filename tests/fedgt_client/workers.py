@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from flwr.app import Message, MessageType, RecordDict, UserConfig
+from flwr.app import Message, MessageType, RecordDict
 
 from deploy.inprocess import InProcessGrid
 from fedgt_client.app import app
-from fedgt_client.launch import Residence
+from fedgt_client.node import NodeConfig
+from fedgt_client.worker.process import WorkerDirectory
 from shared.config import Scalar
 from shared.wire import Arrays, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings
@@ -19,7 +20,7 @@ PATIENCE = 120.0  # seconds, on a machine that has other things to do
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that must come."""
+    """Wait for something that must happen."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"still not: {what}"
@@ -27,7 +28,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there, and has not ended."""
+    """Return whether a process exists and has not ended."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -43,18 +44,15 @@ class Institution:
 
     def __init__(self, data: Path, state: Path, *, worker: bool = True, run_id: int = 1) -> None:
         self.state = state
-        self.node: UserConfig = {
-            "institution": "alba",
-            "data-dir": str(data),
-            "state-dir": str(state),
-            "worker": worker,
-        }
+        self.node = NodeConfig(
+            institution="alba", data_dir=str(data), state_dir=str(state), worker=worker
+        )
         self._run_id = run_id
 
     def send(self, kind: str, content: RecordDict, **changed: Scalar) -> Message:
-        """A message in a run with settings of its own, and the reply."""
+        """Send a message in a run with settings of its own; return the reply."""
         config = settings(run_name=f"run-{self._run_id}", **changed).to_flower()
-        grid = InProcessGrid(app, [self.node], config, self._run_id)
+        grid = InProcessGrid(app, [self.node.to_flower()], config, self._run_id)
         (reply,) = grid.send_and_receive([Message(content, 1, kind)])
         return reply
 
@@ -66,29 +64,29 @@ class Institution:
         return Introduction.from_records(reply.content)
 
     def play(self, number: int, arrays: Arrays, **changed: Scalar) -> Update:
-        """Play a round."""
+        """Train for a round."""
         instruction = Instruction(number, arrays).to_records()
         reply = self.send(MessageType.TRAIN, instruction, **changed)
         assert not reply.has_error(), reply.error
         return Update.from_records(reply.content)
 
     def rounds_on_disk(self) -> dict[str, bytes]:
-        """Its durable state."""
+        """Return its durable state."""
         return {path.name: path.read_bytes() for path in sorted(self.state.rglob("round-*"))}
 
     @property
-    def home(self) -> Residence:
-        """Where its worker lives."""
-        return Residence.of(self.node)
+    def directory(self) -> WorkerDirectory:
+        """The directory of its worker."""
+        return WorkerDirectory.create(self.node)
 
     @property
     def pid(self) -> int | None:
         """The process of its worker."""
-        resident = self.home.resident(lambda: None)
-        return resident.pid if resident else None
+        info = self.directory.worker(lambda: None)
+        return info.pid if info else None
 
     def worker(self) -> int:
-        """The process of its worker, which must be there, and be another one than this."""
+        """Return the process of its worker, which must exist and not be this one."""
         pid = self.pid
         assert pid is not None
         assert pid != os.getpid()

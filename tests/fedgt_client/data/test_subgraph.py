@@ -8,7 +8,7 @@ from fedgt_client.data import subgraph
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.graph import Graph
-from shared.config import Scalar
+from fedgt_client.node import NodeConfig
 from shared.errors import FedGTError
 from tests.fedgt_client.graphs import settings, two_groups
 
@@ -19,21 +19,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.mark.parametrize("node", [{}, {"partition-id": 0}, {"num-partitions": 2}])
-def test_node_without_data(node: dict[str, int]) -> None:
-    with pytest.raises(FedGTError, match=r"add data-dir=.*fedgt data import"):
-        open_institution(dict(node), settings())
-
-
 def test_folder_that_holds_no_graph(tmp_path: Path) -> None:
     with pytest.raises(FedGTError, match="holds no graph"):
-        open_institution({"data-dir": str(tmp_path / "nowhere")}, settings())
+        open_institution(
+            NodeConfig(institution="alba", data_dir=str(tmp_path / "nowhere")), settings()
+        )
 
 
 def test_own_data_is_opened(tmp_path: Path) -> None:
     graph = two_groups()
     graph.save(tmp_path / "own")
-    node: dict[str, Scalar] = {"data-dir": str(tmp_path / "own"), "partition-id": 0}
+    node = NodeConfig(data_dir=str(tmp_path / "own"), partition_id=0)
     assert open_institution(node, settings()).digest() == graph.digest()
 
 
@@ -52,7 +48,7 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def share(index: int, clients: int = 3, *, seed: int = 0, setting: str = "disjoint") -> Graph:
     config = settings(dataset="cora", seed=seed, setting=setting)
-    return open_institution({"partition-id": index, "num-partitions": clients}, config)
+    return open_institution(NodeConfig(partition_id=index, num_partitions=clients), config)
 
 
 def test_a_dataset_is_partitioned_once(divided: list[int]) -> None:
@@ -73,6 +69,6 @@ def test_each_partition_is_cached_separately(divided: list[int]) -> None:
 
 def test_banks_of_the_consortium() -> None:
     config = settings(dataset="consortium")
-    found = open_institution({"partition-id": 1, "num-partitions": 3}, config)
+    found = open_institution(NodeConfig(partition_id=1, num_partitions=3), config)
     expected = institution_graphs("consortium", clients=3, setting="disjoint", seed=0)
     assert found.digest() == expected[1].digest()

@@ -9,17 +9,18 @@ import threading
 from pathlib import Path
 
 import pytest
-from flwr.app import Message, MessageType
+from flwr.app import MessageType
 
 from deploy.processes import ProcessMark
-from fedgt_client import channel, forward
-from fedgt_client.supernode import Supernode
+from fedgt_client import app as client_app
+from fedgt_client.worker.forward import Forwarder
+from fedgt_client.worker.supernode import Supernode
 from shared.wire import Instruction, Question, Update
 from tests.fedgt_client.workers import Institution, is_running, wait_for_end, wait_until
 
 pytestmark = pytest.mark.slow
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 
 # Stands for flower-supernode; SIGINT may be ignored in whatever shell the tests run.
 _SUPERNODE = """
@@ -85,7 +86,7 @@ class Site:
         )
 
     def deliver(self) -> str:
-        """Let the app have its message; what came of it."""
+        """Give the app its message; return the reason it replies with."""
         (self._place / "go").touch()
         wait_until((self._place / "said").exists, "the app has answered")
         return str(json.loads((self._place / "said").read_text()))
@@ -103,7 +104,7 @@ def test_a_worker_killed_between_rounds(tmp_path: Path, alba: Institution) -> No
     for name, array in expected.arrays.items():
         assert second.arrays[name].tobytes() == array.tobytes()
 
-    # It had saved the round, but the answer was lost: played again, it comes to the same.
+    # It had saved the round, but the answer was lost: repeated, it gives the same.
     os.kill(pid, signal.SIGKILL)
     again = alba.play(2, start)
     assert alba.worker() != pid
@@ -118,13 +119,16 @@ def test_a_worker_killed_with_a_message(
     start = alba.introduce().initial
     pid = alba.worker()
     os.kill(pid, signal.SIGSTOP)
-    waiting, receive = threading.Event(), channel.receive_reply
+    waiting = threading.Event()
 
-    def noted(*arguments: object) -> Message:
-        waiting.set()
-        return receive(*arguments)  # type: ignore[arg-type]
+    class Watched(Supernode):
+        """Notes that it is asked for, as it is while a reply is awaited."""
 
-    monkeypatch.setattr(channel, "receive_reply", noted)
+        def is_gone(self) -> bool:
+            waiting.set()
+            return super().is_gone()
+
+    monkeypatch.setattr(client_app, "forwarder", Forwarder(Watched([os.getpid()])))
     updates: list[Update] = []
     thread = threading.Thread(target=lambda: updates.append(alba.play(1, start)))
     thread.start()
@@ -139,7 +143,7 @@ def test_a_worker_killed_with_a_message(
 def test_a_worker_that_dies_of_every_message(
     alba: Institution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As where memory does not suffice; the worker's Python ends when it imports torch."""
+    """Out of memory, for instance; here it is killed as it imports torch."""
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
@@ -206,7 +210,7 @@ def test_waiting_ends_with_the_supernode(
     alba.introduce()
     os.kill(alba.worker(), signal.SIGSTOP)
     passing = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
-    monkeypatch.setattr(forward, "SUPERNODE", Supernode([passing.pid]))
+    monkeypatch.setattr(client_app, "forwarder", Forwarder(Supernode([passing.pid])))
     reply = alba.send(MessageType.QUERY, Question().to_records())
     passing.wait()
     assert "supernode has ended" in (reply.error.reason or "")

@@ -16,7 +16,7 @@ _PARENT = "--parent-pid"
 
 
 class Supernode:
-    """Flower's processes at this institution, by what they were when this object was made."""
+    """Flower's processes at this institution, as they were when this object was made."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self.pids = list(pids)
@@ -24,20 +24,20 @@ class Supernode:
 
     @classmethod
     def of_this_process(cls) -> "Supernode":
-        """Who started this process, and who started that one."""
-        executor = _told_parent(sys.argv) or os.getppid()
+        """Find who started this process, and who started that one."""
+        executor = _parent_argument(sys.argv) or os.getppid()
         try:
-            supernode = _told_parent(psutil.Process(executor).cmdline())
+            supernode = _parent_argument(psutil.Process(executor).cmdline())
         except psutil.Error:
             supernode = None
         return cls([executor, *([supernode] if supernode else [])])
 
     def is_gone(self) -> bool:
-        """Whether one of the processes has ended."""
+        """Return whether one of the processes has ended."""
         return any(process is None or _has_ended(process) for process in self._processes)
 
 
-def _told_parent(arguments: Sequence[str]) -> int | None:
+def _parent_argument(arguments: Sequence[str]) -> int | None:
     for name, value in pairwise(arguments):
         if name == _PARENT and value.isdecimal():
             return int(value)
@@ -53,7 +53,7 @@ def _process(pid: int) -> psutil.Process | None:
 
 def _has_ended(process: psutil.Process) -> bool:
     try:
-        # Nobody may be there to take note of its end.
+        # A process whose parent does not wait for it stays as a zombie.
         return not process.is_running() or bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True

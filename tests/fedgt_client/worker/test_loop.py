@@ -1,4 +1,4 @@
-"""The resident worker as a real process: one a run, and its ends."""
+"""The resident worker as a real process: one for a run, and why it ends."""
 
 import os
 import signal
@@ -23,8 +23,8 @@ def test_one_worker_for_a_run(tmp_path: Path, alba: Institution, workers: Proces
     assert alba.pid is None
     start = alba.introduce().initial
     pid = alba.worker()
-    assert stat.S_IMODE(alba.home.socket.stat().st_mode) == 0o600
-    for folder in (alba.home.folder, alba.home.folder.parent):
+    assert stat.S_IMODE(alba.directory.socket.stat().st_mode) == 0o600
+    for folder in (alba.directory.path, alba.directory.path.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     # Of its own it has the code of this process, and none of its other open files.
     process = psutil.Process(pid)
@@ -48,11 +48,10 @@ def test_one_worker_for_a_run(tmp_path: Path, alba: Institution, workers: Proces
 
     reply = alba.send(MessageType.TRAIN, Instruction(2, {}, finish=True).to_records())
     assert not reply.has_error()
-    wait_for_end(pid)
-    assert alba.pid is None
+    wait_until(lambda: alba.pid is None, "it has ended")
 
 
-def test_what_goes_wrong_is_told_and_survived(tmp_path: Path, alba: Institution) -> None:
+def test_errors_are_reported_and_the_worker_goes_on(tmp_path: Path, alba: Institution) -> None:
     poor = Institution(tmp_path / "nowhere", tmp_path / "state")
     reply = poor.send(MessageType.QUERY, Question().to_records())
     assert "nowhere holds no graph" in (reply.error.reason or "")
@@ -69,17 +68,17 @@ def test_what_goes_wrong_is_told_and_survived(tmp_path: Path, alba: Institution)
         bytes(16),
         bytes(7) + b"\3abc",
     ):
-        with socket.socket(socket.AF_UNIX) as line:
-            line.connect(str(alba.home.socket))
-            line.sendall(garbage)
-            line.shutdown(socket.SHUT_WR)
-            line.settimeout(60)
-            # It hangs up, or answers with an error; either way it goes on.
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(alba.directory.socket))
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(60)
+            # It closes the connection, or answers with an error; either way it goes on.
             with suppress(ConnectionError):
-                line.recv(1)
-    # One that says nothing holds up nobody.
+                connection.recv(1)
+    # A connection that stays silent delays nobody.
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.connect(str(alba.home.socket))
+        silent.connect(str(alba.directory.socket))
         alba.introduce()
     assert alba.worker() == pid
 
@@ -101,8 +100,7 @@ def test_two_messages_at_once_start_one_worker(alba: Institution, workers: Proce
 
 def test_idle(alba: Institution) -> None:
     alba.introduce(worker_idle=5.0)
-    wait_for_end(alba.worker())
-    assert alba.pid is None
+    wait_until(lambda: alba.pid is None, "it has ended")
 
 
 def test_another_run_ends_the_worker(tmp_path: Path, alba: Institution) -> None:
@@ -117,7 +115,7 @@ def test_another_run_ends_the_worker(tmp_path: Path, alba: Institution) -> None:
 def test_a_worker_that_cannot_be_found_ends(alba: Institution) -> None:
     alba.introduce()
     pid = alba.worker()
-    alba.home.socket.unlink()
+    alba.directory.socket.unlink()
     wait_for_end(pid)
 
 

@@ -1,17 +1,17 @@
-"""The folder of a worker, and who may enter it."""
+"""The directory of a worker, and who may enter it."""
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flwr.app import UserConfig
 
-from fedgt_client.launch import Residence
-from fedgt_client.supernode import Supernode
+from fedgt_client.node import NodeConfig
+from fedgt_client.worker.process import WorkerDirectory
+from fedgt_client.worker.supernode import Supernode
 from shared.errors import FedGTError
 
-NODE: UserConfig = {"institution": "alba", "data-dir": "data", "state-dir": "state"}
+NODE = NodeConfig(institution="alba", data_dir="data", state_dir="state")
 
 
 @pytest.fixture(autouse=True)
@@ -22,40 +22,40 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_folder_that_others_can_enter(place: Path) -> None:
-    Residence.of(NODE).folder.chmod(0o750)
+    WorkerDirectory.create(NODE).path.chmod(0o750)
     with pytest.raises(FedGTError, match="this user alone can enter: remove it, or set TMPDIR"):
-        Residence.of(NODE)
+        WorkerDirectory.create(NODE)
 
 
 def test_a_link_in_the_place_of_the_folder(place: Path, tmp_path: Path) -> None:
-    parent = Residence.of(NODE).folder.parent
+    parent = WorkerDirectory.create(NODE).path.parent
     for folder in parent.iterdir():
         folder.rmdir()
     parent.rmdir()
     parent.symlink_to(tmp_path)
     with pytest.raises(FedGTError, match="this user alone can enter"):
-        Residence.of(NODE)
+        WorkerDirectory.create(NODE)
 
 
 def test_each_institution_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes: list[UserConfig] = [{}, {"institution": "bree"}, {"data-dir": "x"}, {"state-dir": "x"}]
-    folders = [Residence.of(NODE | changed).folder for changed in changes]
+    changes = [{}, {"institution": "bree"}, {"data_dir": "x"}, {"state_dir": "x"}]
+    folders = [WorkerDirectory.create(NODE.model_copy(update=changed)).path for changed in changes]
     monkeypatch.chdir(tmp_path)  # where relative paths begin
-    folders.append(Residence.of(NODE).folder)
+    folders.append(WorkerDirectory.create(NODE).path)
     assert len(set(folders)) == 5
-    assert Residence.of(NODE).folder == folders[-1]
+    assert WorkerDirectory.create(NODE).path == folders[-1]
 
 
 def test_the_socket_has_a_short_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    home = Residence.of(NODE | {"data-dir": str(tmp_path)})
-    assert len(str(home.socket)) <= 100
-    home.folder.rmdir()
+    directory = WorkerDirectory.create(NODE.model_copy(update={"data_dir": str(tmp_path)}))
+    assert len(str(directory.socket)) <= 100
+    directory.path.rmdir()
 
 
-def test_a_process_that_never_was() -> None:
+def test_a_supernode_that_never_ran() -> None:
     assert Supernode([2**22 + 1]).is_gone()
 
 

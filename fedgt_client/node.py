@@ -1,0 +1,108 @@
+"""NodeConfig: what a supernode says of its institution in ``--node-config``, validated once."""
+
+import math
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from flwr.app import UserConfig
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedgt_client.folders import state_dir
+from shared.config import Scalar
+from shared.errors import FedGTError
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class NodeConfig(BaseModel):
+    """The settings of one institution's supernode, or of one simulated institution."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=_kebab, populate_by_name=True
+    )
+
+    institution: str = Field(
+        default="", description="its name; simulated ones are numbered instead"
+    )
+    data_dir: str = Field(default="", description="its graph, as 'fedgt data import' wrote it")
+    state_dir: str = Field(
+        default="", description="its durable state; empty: as the run says, or per user"
+    )
+    partition_id: int | None = Field(
+        default=None, ge=0, description="its share of the run's dataset"
+    )
+    num_partitions: int | None = Field(
+        default=None, ge=1, description="into which the dataset is divided"
+    )
+    worker: bool = Field(default=True, description="keep a process between rounds")
+    keep_state: bool = Field(
+        default=True, description="write state to disk, so that a run can be resumed"
+    )
+
+    @model_validator(mode="after")
+    def _check_complete(self) -> "NodeConfig":
+        if not self.institution and self.partition_id is None:
+            raise ValueError(
+                'this supernode does not say whose it is: add institution="…" to its --node-config'
+            )
+        if not self.data_dir and (self.partition_id is None or self.num_partitions is None):
+            raise ValueError(
+                "this supernode does not say where its data is: "
+                "add data-dir=\"…\" (made by 'fedgt data import') to its --node-config"
+            )
+        if (self.partition_id or 0) >= (self.num_partitions or math.inf):
+            raise ValueError(
+                f"partition-id is {self.partition_id}: it should be below num-partitions, "
+                f"which is {self.num_partitions}"
+            )
+        return self
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Scalar]) -> "NodeConfig":
+        """Validate a Flower node-config.
+
+        Raises
+        ------
+        FedGTError
+            In one line that names the key, the value seen and what would be right.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise FedGTError(_first_error(error)) from None
+
+    def to_flower(self) -> UserConfig:
+        """Return the settings that differ from their defaults, as a Flower node-config."""
+        return dict(self.model_dump(by_alias=True, exclude_defaults=True))
+
+    @property
+    def name(self) -> str:
+        """What the institution is called."""
+        return self.institution or f"institution-{self.partition_id:02d}"
+
+    @property
+    def uses_worker(self) -> bool:
+        """Whether a worker answers messages; simulations keep their processes themselves."""
+        return self.worker and self.partition_id is None
+
+    def state_root(self, configured: str = "") -> Path:
+        """Return where durable state lies: as the node says, as the run says, or per user."""
+        return Path(self.state_dir or configured or state_dir())
+
+
+def _first_error(error: ValidationError) -> str:
+    """Shorten pydantic's report to one line."""
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return message
+    key = _kebab(str(first["loc"][0]))
+    if first["type"] == "extra_forbidden":
+        known = [_kebab(name) for name in NodeConfig.model_fields]
+        nearest = get_close_matches(key, known, n=1)
+        hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}"
+        return f"--node-config has no key '{key}': {hint}"
+    return f"{key} is {first['input']!r} in --node-config: {message[0].lower()}{message[1:]}"

@@ -1,0 +1,79 @@
+"""A message to the institution's worker, and its reply."""
+
+import logging
+import time
+
+from flwr.app import Context, Message, MessageType
+
+from fedgt_client.node import NodeConfig
+from fedgt_client.worker import transport
+from fedgt_client.worker.process import WorkerDirectory, WorkerSpec, find_or_start, stop
+from fedgt_client.worker.supernode import Supernode
+from shared.config import RunConfig
+from shared.errors import FedGTError
+
+logger = logging.getLogger(__name__)
+
+_STOP_SECONDS = 10.0  # to stop a worker that does not answer
+
+
+class TooLateError(FedGTError):
+    """Nobody waits for the reply any more."""
+
+
+class Forwarder:
+    """Lets the workers of a supernode answer messages."""
+
+    def __init__(self, supernode: Supernode) -> None:
+        self._supernode = supernode
+
+    def forward(self, message: Message, context: Context) -> Message:
+        """Return the worker's reply, which must come by the round's deadline."""
+        config = RunConfig.build(context.run_config)
+        directory = WorkerDirectory.create(NodeConfig.parse(context.node_config))
+        spec = WorkerSpec(context.run_id, config.worker_idle, self._supernode)
+        try:
+            return _call(directory, spec, message, context, self._until(config.round_deadline))
+        except TooLateError:
+            # A round's result is of no use now, and the next round must not wait for it. An
+            # institution that prepares its graph for the first time may go on with that.
+            if message.metadata.message_type == MessageType.TRAIN:
+                stop(directory, context.run_id, self._until(_STOP_SECONDS))
+            raise
+
+    def _until(self, seconds: float) -> transport.Check:
+        deadline = time.monotonic() + seconds
+
+        def check() -> None:
+            if self._supernode.is_gone():
+                raise FedGTError("this institution's supernode has ended")
+            if time.monotonic() > deadline:
+                raise TooLateError(f"this institution's worker did not answer within {seconds:g} s")
+
+        return check
+
+
+def _call(
+    directory: WorkerDirectory,
+    spec: WorkerSpec,
+    message: Message,
+    context: Context,
+    check: transport.Check,
+) -> Message:
+    """Return the worker's reply.
+
+    A worker that ends without one is replaced once. The new one continues from the durable state:
+    a round that was finished already is repeated from the state before it.
+    """
+    ended = None
+    for _ in range(2):
+        pid = find_or_start(directory, spec, check, replace=ended)
+        try:
+            return transport.call(directory.socket, message, context, check)
+        except ConnectionError as error:
+            logger.warning("worker %d ended without an answer (%s)", pid, error)
+            ended = pid
+    raise FedGTError(
+        "this institution's worker ended twice without an answer: see the supernode's log, and "
+        "whether its memory suffices"
+    )
