@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgt_client.preprocess.strongest import Pool
+from fedgt_client.preprocess.top_k import Pool
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Sampler:
         scores = self._log_weights - torch.log(-torch.log(uniform))
         return self._at(scores.topk(self._samples, dim=1).indices)
 
-    def strongest(self) -> Samples:
+    def top_k(self) -> Samples:
         """The nodes of largest weight: the draw of evaluation and prediction."""
         # A pool has its strongest first, and equals in a fixed order.
         first = torch.arange(self._samples, device=self._own.device)

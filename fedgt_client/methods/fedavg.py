@@ -1,11 +1,11 @@
 """FedAvg (McMahan et al. 2017) of GraphSAGE models, as FedSage has them (Zhang et al. 2021)."""
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.graph_tensors import GraphModel
 
 
-class FedAvg(Backbone):
+class FedAvg(TrainedMethod):
     """Two layers, mean aggregator, five sampled neighbours a layer."""
 
     def _build(self, graph: Graph) -> GraphModel:

@@ -5,8 +5,21 @@ import torch
 
 from fedgt_client.folders import cache_dir
 from fedgt_client.graph import Graph
-from fedgt_client.learner import (
-    Learner,
+from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.model.transformer import GraphTransformer
+from fedgt_client.preprocess.cache import prepare
+from fedgt_client.privacy import LaplaceMechanism, Release
+from fedgt_client.training.loop import (
+    BatchPlan,
+    EpochReport,
+    LocalData,
+    predict,
+    represent,
+    train_epoch,
+)
+from fedgt_client.training.optimiser import (
+    ModelOptimiser,
     accuracy,
     choose_device,
     label_warnings,
@@ -14,19 +27,6 @@ from fedgt_client.learner import (
     seed_round,
     stable_number,
     step_warnings,
-)
-from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
-from fedgt_client.model.global_nodes import GlobalNodes
-from fedgt_client.model.transformer import GraphTransformer
-from fedgt_client.preprocess.cache import prepare
-from fedgt_client.privacy import LaplaceMechanism, Release
-from fedgt_client.training import (
-    EpochReport,
-    LocalData,
-    Steps,
-    predict,
-    represent,
-    train_epoch,
 )
 from shared.config import RunConfig
 from shared.files import Array
@@ -42,7 +42,7 @@ class FedGT(ClientMethod):
         device = choose_device(config.device)
         prepared = prepare(graph, config, cache_dir() / "prepared")
         self._data = LocalData.of(graph, prepared, config.samples, device)
-        self._steps = Steps.fitting(graph.num_nodes, config, device)
+        self._steps = BatchPlan.fitting(graph.num_nodes, config, device)
         # The same seed, and so the same starting point, at every institution.
         torch.manual_seed(config.seed)
         self._model = GraphTransformer(
@@ -57,7 +57,7 @@ class FedGT(ClientMethod):
             ppr_bias=config.ppr_bias,
             global_attention=config.global_attention,
         ).to(device)
-        self._learner = Learner(self._model, config)
+        self._optimiser = ModelOptimiser(self._model, config)
         self._global_nodes = GlobalNodes.initial(
             sets=1 if config.global_node_sets == "input" else config.layers + 1,
             count=config.global_nodes,
@@ -70,16 +70,16 @@ class FedGT(ClientMethod):
 
     def initial_arrays(self) -> Arrays:
         """θ^(1)."""
-        return self._learner.parameters()
+        return self._optimiser.parameters()
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
         seed_round(self._config, self._institution, round_number)
         self._take_over(received)
-        start = self._learner.parameters()
+        start = self._optimiser.parameters()
         reports = self._train(round_number)
         metrics = self._evaluate(reports)
-        upload = {name: after - start[name] for name, after in self._learner.parameters().items()}
+        upload = {name: after - start[name] for name, after in self._optimiser.parameters().items()}
         if self._config.similarity == "label":
             upload[LABEL_DISTRIBUTION] = self._label_shares
         if self._config.global_nodes:
@@ -89,7 +89,7 @@ class FedGT(ClientMethod):
 
     def state_dict(self) -> Arrays:
         """Weights, Adam's moments, global nodes with their counts, rounds played here."""
-        return self._learner.state_dict() | {
+        return self._optimiser.state_dict() | {
             "global_nodes.centres": self._global_nodes.centres.cpu().numpy(),
             "global_nodes.counts": self._global_nodes.counts.cpu().numpy(),
             "rounds": np.array(self._rounds),
@@ -97,7 +97,7 @@ class FedGT(ClientMethod):
 
     def load_state_dict(self, saved: Arrays) -> None:
         """The reverse of ``state_dict``."""
-        self._learner.load_state_dict(saved)
+        self._optimiser.load_state_dict(saved)
         self._global_nodes = GlobalNodes(
             self._tensor(saved["global_nodes.centres"]),
             self._tensor(saved["global_nodes.counts"]),
@@ -112,10 +112,10 @@ class FedGT(ClientMethod):
 
     def _train(self, round_number: int) -> list[EpochReport]:
         self._rounds += 1
-        self._learner.begin_round(round_number)
+        self._optimiser.begin_round(round_number)
         return [
             train_epoch(
-                self._model, self._learner.optimiser, self._data, self._global_nodes, self._steps
+                self._model, self._optimiser.optimiser, self._data, self._global_nodes, self._steps
             )
             for _ in range(self._config.local_epochs)
         ]
@@ -137,7 +137,7 @@ class FedGT(ClientMethod):
         received = dict(received)
         averaged = received.pop(GLOBAL_NODES, None)
         if received:
-            self._learner.load(received)
+            self._optimiser.load(received)
         if averaged is not None:
             # The set that stands for this institution is its own: averaged like the others, all
             # institutions would soon look alike, whatever their data.

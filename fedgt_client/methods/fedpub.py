@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from fedgt_client.graph import Graph
-from fedgt_client.learner import choose_device
-from fedgt_client.methods.backbone import Backbone
 from fedgt_client.methods.base import Arrays, LocalResult
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.graph_tensors import GraphModel
+from fedgt_client.training.optimiser import choose_device
 from shared.config import RunConfig
 from shared.files import Array
 from shared.wire import FUNCTIONAL_EMBEDDING
@@ -20,7 +20,7 @@ _PROXIMITY = 1e-3
 _BLOCKS, _BLOCK_NODES, _LINK = 5, 100, 0.1
 
 
-class FedPub(Backbone):
+class FedPub(TrainedMethod):
     """A GCN whose masks stay here, and what it makes of a random graph that all share.
 
     In the authors' code the two penalties of equation 6 are of detached tensors and move nothing.
@@ -72,7 +72,7 @@ class FedPub(Backbone):
 
     def _after_step(self) -> None:
         """The proximal step of λ1 ‖μ‖_1: every mask goes η λ1 towards 0, and not beyond."""
-        shrink = self._learner.optimiser.param_groups[0]["lr"] * self._config.mask_penalty
+        shrink = self._optimiser.optimiser.param_groups[0]["lr"] * self._config.mask_penalty
         with torch.no_grad():
             for mask in self._gcn.masks():
                 mask.copy_(mask.sign() * (mask.abs() - shrink).clamp_min(0.0))

@@ -7,22 +7,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedgt_client.augmentation import HiddenNodes, add_neighbours, hide_nodes
 from fedgt_client.graph import Graph
-from fedgt_client.learner import (
-    Learner,
+from fedgt_client.methods.base import Arrays, LocalResult
+from fedgt_client.methods.fedavg import FedAvg
+from fedgt_client.model.features import to_tensor
+from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.state import OPTIMISER
+from fedgt_client.training.optimiser import (
+    ModelOptimiser,
     choose_device,
-    descend,
     label_warnings,
     seed_round,
     stable_number,
     step_warnings,
+    take_step,
 )
-from fedgt_client.mending import Impaired, impair, mend
-from fedgt_client.methods.base import Arrays, LocalResult
-from fedgt_client.methods.fedavg import FedAvg
-from fedgt_client.model.features import to_tensor
-from fedgt_client.model.gnn import GraphTensors
-from fedgt_client.state import OPTIMISER
 from shared.config import RunConfig
 from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
 from shared.files import Array
@@ -55,7 +55,7 @@ class FedSage(FedAvg):
         self._generator = NeighGen(
             graph.num_features, width=config.hidden, samples=config.samples, dropout=config.dropout
         ).to(choose_device(config.device))
-        self._generator_learner = Learner(self._generator, config)
+        self._generator_optimiser = ModelOptimiser(self._generator, config)
         self._generator_played = 0
         self._mended = False
 
@@ -70,7 +70,7 @@ class FedSage(FedAvg):
     def state_dict(self) -> Arrays:
         """As FedAvg, and the generator; Adam's moments of it until its last round."""
         saved = super().state_dict() | {_PLAYED: np.array(self._generator_played)}
-        for name, array in self._generator_learner.state_dict().items():
+        for name, array in self._generator_optimiser.state_dict().items():
             if not name.startswith(OPTIMISER):
                 saved[_GENERATOR + name] = array
             elif not self._mended:
@@ -91,14 +91,14 @@ class FedSage(FedAvg):
             for name, array in saved.items()
             if name.startswith(_GENERATOR)
         }
-        self._generator_learner.load_state_dict(own)
+        self._generator_optimiser.load_state_dict(own)
         self._generator_played = int(saved[_PLAYED])
         self._data, self._mended = self._plain, False
 
     def _generator_round(self, received: Arrays, round_number: int) -> LocalResult:
         """Equation 4: from nodes hidden here, and from what others made of an earlier round."""
         seed_round(self._config, self._institution, round_number)
-        self._generator_learner.begin_round(round_number)
+        self._generator_optimiser.begin_round(round_number)
         self._rounds += 1
         self._generator_played += 1
         warnings = []
@@ -112,7 +112,7 @@ class FedSage(FedAvg):
             loss = self._generator_loss(impaired)
             # A gradient is good for one step.
             foreign = self._foreign_loss(received, round_number) if step == 0 else 0.0
-            if descend(self._generator, self._generator_learner.optimiser, loss + foreign):
+            if take_step(self._generator, self._generator_optimiser.optimiser, loss + foreign):
                 losses.append(loss.item())
         metrics = self._evaluate() | {
             "train_loss": self._untrained_loss(),
@@ -122,7 +122,7 @@ class FedSage(FedAvg):
         warnings += step_warnings(_STEPS - len(losses))
         return LocalResult(self._exchanged_rows(received, round_number), metrics, warnings)
 
-    def _generator_loss(self, impaired: Impaired) -> Tensor:
+    def _generator_loss(self, impaired: HiddenNodes) -> Tensor:
         """Equation 3, on visible nodes and their hidden neighbours."""
         from fedgt_client.model.neighgen import MOST, degree_loss, matching_loss
 
@@ -196,13 +196,13 @@ class FedSage(FedAvg):
         noise = torch.randn(len(owners), latent.shape[1], generator=self._chance(0, "mend"))
         generated = self._generator.features(latent[owners], noise.to(latent.device))
         generated = torch.nan_to_num(generated)
-        mended = mend(self._graph, counts.cpu().numpy(), generated.cpu().numpy())
+        mended = add_neighbours(self._graph, counts.cpu().numpy(), generated.cpu().numpy())
         self._data = GraphTensors.of(mended, latent.device)
         return []
 
-    def _impaired(self) -> Impaired:
+    def _impaired(self) -> HiddenNodes:
         """The same nodes are hidden in all rounds, as in the paper."""
-        return impair(self._plain, _HIDDEN, self._chance(0, "hide"))
+        return hide_nodes(self._plain, _HIDDEN, self._chance(0, "hide"))
 
     @torch.no_grad()
     def _untrained_loss(self) -> float:

@@ -1,12 +1,12 @@
 """A plain two-layer GCN trained at home: the honest yardstick."""
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
 from fedgt_client.methods.base import Arrays, LocalResult
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.graph_tensors import GraphModel
 
 
-class GCNAtHome(Backbone):
+class GCNAtHome(TrainedMethod):
     """What an institution would pick that knows of no federation; only metrics are sent."""
 
     def _build(self, graph: Graph) -> GraphModel:

@@ -1,12 +1,12 @@
 """Gophormer (Zhao et al. 2021) under FedAvg."""
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
 from fedgt_client.model.gophormer import Gophormer
+from fedgt_client.model.graph_tensors import GraphModel
 
 
-class FedGophormer(Backbone):
+class FedGophormer(TrainedMethod):
     """A transformer over ego-graphs that GraphSAGE's sampling draws."""
 
     def _build(self, graph: Graph) -> GraphModel:

@@ -5,14 +5,14 @@ from dataclasses import replace
 import torch
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
+from fedgt_client.methods.trained import TrainedMethod
 from fedgt_client.model.features import to_tensor, with_columns
-from fedgt_client.model.gnn import GraphModel, GraphTensors
+from fedgt_client.model.graph_tensors import GraphModel, GraphTensors
 from fedgt_client.model.inputs import ENCODING_SCALE
 from fedgt_client.preprocess.laplacian import laplacian_encoding
 
 
-class FedGraphGPS(Backbone):
+class FedGraphGPS(TrainedMethod):
     """GIN and Performer side by side, on features with a Laplacian encoding beside them."""
 
     def _build(self, graph: Graph) -> GraphModel:

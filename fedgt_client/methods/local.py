@@ -1,8 +1,8 @@
 """FedGT's model trained at home: nothing is exchanged but the metrics."""
 
-from fedgt_client.learner import seed_round
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT
+from fedgt_client.training.optimiser import seed_round
 
 
 class Local(FedGT):

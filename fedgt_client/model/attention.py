@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.blocks import Block
-from fedgt_client.model.links import Links
+from fedgt_client.model.sparse_attention import SparseAttention
 
 
 class HybridAttention(nn.Module):
@@ -62,7 +62,7 @@ class HybridAttention(nn.Module):
                 rows.index_select(0, block.queries) for rows in (query, key, value)
             )
         query = query.reshape(-1, heads, size) / math.sqrt(size)  # (q, h, d/h)
-        links = Links(block.samples, heads, len(nodes))
+        links = SparseAttention(block.samples, heads, len(nodes))
         distant = functional.linear(
             global_nodes, self.query_key_value.weight[width:], self.query_key_value.bias[width:]
         )

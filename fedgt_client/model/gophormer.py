@@ -6,7 +6,12 @@ from torch.nn import functional
 
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.features import dropout, rows_of
-from fedgt_client.model.gnn import FeatureEncoder, GraphModel, GraphTensors, drawn
+from fedgt_client.model.graph_tensors import (
+    FeatureEncoder,
+    GraphModel,
+    GraphTensors,
+    sampled_neighbours,
+)
 
 # Highest power of the normalised adjacency in the proximity encoding.
 _POWERS = 2
@@ -148,7 +153,7 @@ def ego_graphs(
     masks[0] = masks[0].to(nodes.device)
     for _ in range(hops):
         parents, alive = members[-1].reshape(-1), masks[-1].reshape(-1)
-        found, rows = drawn(graph, parents, samples)
+        found, rows = sampled_neighbours(graph, parents, samples)
         counts = torch.bincount(rows, minlength=len(parents))
         first = counts.cumsum(0) - counts
         # Those drawn come row by row.

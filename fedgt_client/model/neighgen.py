@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.features import scaled
-from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 
 # The most neighbours that are generated for a node.

@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch_geometric.nn import SimpleConv
 
 from fedgt_client.model.features import Features, dropout, project, rows_of
-from fedgt_client.model.gnn import GraphModel, GraphTensors, Hop, hop
+from fedgt_client.model.graph_tensors import GraphModel, GraphTensors, MessageBlock, message_block
 
 
 class GraphSAGE(GraphModel):
@@ -31,7 +31,7 @@ class GraphSAGE(GraphModel):
         """Class scores of ``nodes``, shape (len(nodes), classes)."""
         hops, needed = [], nodes
         for _ in self.layers:
-            hops.append(hop(graph, needed, self._samples if self.training else None))
+            hops.append(message_block(graph, needed, self._samples if self.training else None))
             needed = hops[-1].inputs
         inputs, scores = rows_of(graph.features, needed), torch.empty(0)
         for layer, step in zip(self.layers, reversed(hops), strict=True):
@@ -55,7 +55,7 @@ class MeanConv(nn.Module):
             nn.init.uniform_(parameter, -(before**-0.5), before**-0.5)
         self._mean = SimpleConv(aggr="mean")
 
-    def forward(self, inputs: Features, step: Hop) -> Tensor:
+    def forward(self, inputs: Features, step: MessageBlock) -> Tensor:
         """Of the step's targets, shape (targets, d)."""
         targets = rows_of(inputs, torch.arange(step.targets, device=step.inputs.device))
         own = project(targets, self.own)

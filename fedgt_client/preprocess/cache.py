@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.laplacian import laplacian_encoding
 from fedgt_client.preprocess.pools import build_pool
-from fedgt_client.preprocess.strongest import Pool
+from fedgt_client.preprocess.top_k import Pool
 from shared.config import RunConfig
 from shared.files import open_tensors, write_tensors
 

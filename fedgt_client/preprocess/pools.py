@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fedgt_client.graph import Graph, SparseRows
 from fedgt_client.preprocess.ppr import personalised_pagerank
-from fedgt_client.preprocess.strongest import Pool, strongest
+from fedgt_client.preprocess.top_k import Pool, top_k
 
 _ATTRIBUTE_SCORES = 2**24  # held at a time
 
@@ -46,7 +46,7 @@ def neighbourhood_pool(graph: Graph, *, size: int, seed: int) -> Pool:
         reached.data = rng.uniform(0.01, 0.99, len(reached.data))
         return reached + direct
 
-    neighbours, _ = strongest(score, n, size)
+    neighbours, _ = top_k(score, n, size)
     return neighbours, (neighbours >= 0).astype(np.float32)
 
 
@@ -64,6 +64,6 @@ def attribute_pool(graph: Graph, *, size: int) -> Pool:
     unit = sparse.csr_array(sparse.diags_array(1.0 / np.maximum(norms, 1e-12)) @ matrix)
     # Nearly all pairs of nodes may have something in common: keep a block's scores bounded.
     block = max(1, min(2048, _ATTRIBUTE_SCORES // max(graph.num_nodes, 1)))
-    return strongest(
+    return top_k(
         lambda nodes: sparse.csr_array(unit[nodes] @ unit.T), graph.num_nodes, size, block=block
     )

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgt_client.graph import Graph
-from fedgt_client.preprocess.strongest import Pool, strongest
+from fedgt_client.preprocess.top_k import Pool, top_k
 
 
 def personalised_pagerank(
@@ -27,7 +27,7 @@ def personalised_pagerank(
         shape=(n, n),
     )
     threshold = np.maximum(degrees, 1) * tolerance
-    return strongest(lambda nodes: _push(walk, threshold, nodes, nu), n, size)
+    return top_k(lambda nodes: _push(walk, threshold, nodes, nu), n, size)
 
 
 def _push(

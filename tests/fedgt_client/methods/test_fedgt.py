@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from fedgt_client.graph import Graph
-from fedgt_client.learner import choose_device, learning_rate
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.privacy import Release
+from fedgt_client.training.optimiser import choose_device, learning_rate
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import open_tensors, write_tensors

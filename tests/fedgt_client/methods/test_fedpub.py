@@ -8,7 +8,7 @@ import torch
 
 from fedgt_client.methods import fedpub
 from fedgt_client.methods.fedpub import random_graph
-from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.masked_gcn import MaskedGCN
 from shared.config import RunConfig
 from shared.wire import FUNCTIONAL_EMBEDDING

@@ -15,7 +15,7 @@ from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS, NUM_EXAMPLES
 from tests.fedgt_client.graphs import two_groups
 from tests.fedgt_client.methods.baselines import assert_same, federated, institution
-from tests.fedgt_client.methods.test_backbone import ODD
+from tests.fedgt_client.methods.test_trained import ODD
 
 ROUNDS = 8
 GENERATOR = generator_rounds(ROUNDS)

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.gophormer import (
     EgoLayer,
     Gophormer,
@@ -14,6 +13,7 @@ from fedgt_client.model.gophormer import (
     proximity,
     without_gaps,
 )
+from fedgt_client.model.graph_tensors import GraphTensors
 from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
 
 TENSORS = GraphTensors.of(two_groups(), torch.device("cpu"))

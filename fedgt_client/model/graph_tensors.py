@@ -80,7 +80,7 @@ class FeatureEncoder(nn.Module):
 
 
 @dataclass(frozen=True)
-class Hop:
+class MessageBlock:
     """One layer of message passing: what it reads, and for whom."""
 
     inputs: Tensor  # shape: (i,), node ids; the targets come first
@@ -88,18 +88,20 @@ class Hop:
     edge_index: Tensor  # shape: (2, e), positions in ``inputs``, from neighbour to target
 
 
-def hop(graph: GraphTensors, nodes: Tensor, samples: int | None) -> Hop:
+def message_block(graph: GraphTensors, nodes: Tensor, samples: int | None) -> MessageBlock:
     """All neighbours of ``nodes``, or ``samples`` of each drawn without replacement."""
-    sources, targets = drawn(graph, nodes, samples)
+    sources, targets = sampled_neighbours(graph, nodes, samples)
     others = torch.unique(sources)
     others = others[~torch.isin(others, nodes)]
     inputs = torch.cat([nodes, others])
     position = torch.empty(graph.num_nodes, dtype=torch.long, device=nodes.device)
     position[inputs] = torch.arange(len(inputs), device=nodes.device)
-    return Hop(inputs, len(nodes), torch.stack([position[sources], targets]))
+    return MessageBlock(inputs, len(nodes), torch.stack([position[sources], targets]))
 
 
-def drawn(graph: GraphTensors, nodes: Tensor, samples: int | None) -> tuple[Tensor, Tensor]:
+def sampled_neighbours(
+    graph: GraphTensors, nodes: Tensor, samples: int | None
+) -> tuple[Tensor, Tensor]:
     """Neighbours of ``nodes`` and for each, whose it is (a position in ``nodes``)."""
     starts, counts = graph.indptr[nodes], graph.indptr.diff()[nodes]
     rows = torch.arange(len(nodes), device=nodes.device).repeat_interleave(counts)

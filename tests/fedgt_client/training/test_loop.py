@@ -9,21 +9,21 @@ import pytest
 import torch
 
 from fedgt_client.graph import Graph
-from fedgt_client.learner import accuracy
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
-from fedgt_client.training import (
+from fedgt_client.training.loop import (
+    BatchPlan,
     LocalData,
-    Steps,
     predict,
     train_epoch,
 )
+from fedgt_client.training.optimiser import accuracy
 from shared.config import Scalar
 from tests.fedgt_client.graphs import settings, two_groups
 
 CPU = torch.device("cpu")
-WHOLE = Steps(0, 0, "cpu", mixed_precision=False)
+WHOLE = BatchPlan(0, 0, "cpu", mixed_precision=False)
 
 
 def data(graph: Graph, folder: Path) -> LocalData:
@@ -174,11 +174,11 @@ def test_accuracy_by_hand(tmp_path: Path) -> None:
 def test_batches_where_the_whole_does_not_fit(
     changed: dict[str, Scalar], nodes: int, expected: tuple[int, int]
 ) -> None:
-    steps = Steps.fitting(nodes, settings(**changed), CPU)
+    steps = BatchPlan.fitting(nodes, settings(**changed), CPU)
     assert (steps.train_batch, steps.predict_batch) == expected
 
 
 def test_mixed_precision_is_for_cuda() -> None:
     config = settings(mixed_precision=True)
-    assert not Steps.fitting(10, config, CPU).mixed_precision
-    assert Steps.fitting(10, config, torch.device("cuda")).mixed_precision
+    assert not BatchPlan.fitting(10, config, CPU).mixed_precision
+    assert BatchPlan.fitting(10, config, torch.device("cuda")).mixed_precision

@@ -9,23 +9,23 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedgt_client.graph import Graph
-from fedgt_client.learner import (
-    Learner,
+from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.model.graph_tensors import GraphModel, GraphTensors
+from fedgt_client.training.loop import EpochReport
+from fedgt_client.training.optimiser import (
+    ModelOptimiser,
     accuracy,
     choose_device,
-    descend,
     label_warnings,
     seed_round,
     step_warnings,
+    take_step,
 )
-from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
-from fedgt_client.model.gnn import GraphModel, GraphTensors
-from fedgt_client.training import EpochReport
 from shared.config import RunConfig
 from shared.wire import NUM_EXAMPLES
 
 
-class Backbone(ClientMethod):
+class TrainedMethod(ClientMethod):
     """θ̂ in, Δθ and the number of training examples out."""
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
@@ -36,7 +36,7 @@ class Backbone(ClientMethod):
         # The same seed, and so the same starting point, at every institution.
         torch.manual_seed(config.seed)
         self._model = self._build(graph).to(device)
-        self._learner = Learner(self._model, config)
+        self._optimiser = ModelOptimiser(self._model, config)
         self._rounds = 0
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Backbone(ClientMethod):
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """A round of federated averaging (McMahan et al. 2017, ClientUpdate of Algorithm 1)."""
-        self._learner.load(received)
+        self._optimiser.load(received)
         start = self._exchanged()
         result = self._train(round_number)
         upload = {name: after - start[name] for name, after in self._exchanged().items()}
@@ -72,17 +72,17 @@ class Backbone(ClientMethod):
 
     def state_dict(self) -> Arrays:
         """Weights, Adam's moments, rounds played here."""
-        return self._learner.state_dict() | {"rounds": np.array(self._rounds)}
+        return self._optimiser.state_dict() | {"rounds": np.array(self._rounds)}
 
     def load_state_dict(self, saved: Arrays) -> None:
         """The reverse of ``state_dict``."""
-        self._learner.load_state_dict(saved)
+        self._optimiser.load_state_dict(saved)
         self._rounds = int(saved["rounds"])
 
     def _train(self, round_number: int) -> LocalResult:
         """Local epochs, then an evaluation; nothing to upload."""
         seed_round(self._config, self._institution, round_number)
-        self._learner.begin_round(round_number)
+        self._optimiser.begin_round(round_number)
         self._rounds += 1
         reports = [self._epoch() for _ in range(self._config.local_epochs)]
         skipped = sum(report.skipped for report in reports)
@@ -103,7 +103,7 @@ class Backbone(ClientMethod):
                 continue
             scores = self._model(self._data, batch)
             loss = functional.cross_entropy(scores, self._data.labels[batch])
-            if descend(self._model, self._learner.optimiser, loss + self._penalty()):
+            if take_step(self._model, self._optimiser.optimiser, loss + self._penalty()):
                 losses += loss.item() * len(batch)
                 counted += len(batch)
                 self._after_step()
@@ -127,4 +127,4 @@ class Backbone(ClientMethod):
         }
 
     def _exchanged(self) -> Arrays:
-        return {n: array for n, array in self._learner.parameters().items() if self._travels(n)}
+        return {n: array for n, array in self._optimiser.parameters().items() if self._travels(n)}

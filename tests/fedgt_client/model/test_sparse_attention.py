@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedgt_client.model.links import Links
+from fedgt_client.model.sparse_attention import SparseAttention
 
 QUERIES, NODES, SAMPLES, HEADS, SIZE = 5, 7, 3, 2, 4
 
@@ -13,8 +13,8 @@ def chance(*shape: int) -> Tensor:
     return torch.randn(*shape, requires_grad=True)
 
 
-def problem() -> tuple[Links, Tensor]:
-    """Links to few nodes, so that some are met often and some never, and the rows they mean."""
+def problem() -> tuple[SparseAttention, Tensor]:
+    """SparseAttention to few nodes, so that some are met often and some never, and the rows they mean."""
     samples = torch.randint(NODES - 3, (QUERIES, SAMPLES))
     rows = torch.tensor(
         [
@@ -23,7 +23,7 @@ def problem() -> tuple[Links, Tensor]:
             for head in range(HEADS)
         ]
     )
-    return Links(samples, HEADS, NODES), rows
+    return SparseAttention(samples, HEADS, NODES), rows
 
 
 def same_with_gradients(found: Tensor, expected: Tensor, inputs: list[Tensor]) -> bool:
@@ -57,7 +57,7 @@ def test_mix(seed: int) -> None:
 
 
 def test_nobody_asks() -> None:
-    links = Links(torch.empty(0, SAMPLES, dtype=torch.long), HEADS, NODES)
+    links = SparseAttention(torch.empty(0, SAMPLES, dtype=torch.long), HEADS, NODES)
     keys = chance(NODES * HEADS, SIZE)
     scores = links.scores(torch.empty(0, SIZE), keys)
     assert scores.shape == (0, SAMPLES)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 
-class Links:
+class SparseAttention:
     """From each query in each head to the rows it attends to.
 
     Tables have a row for every node and head, shape (n · h, d / h).
@@ -69,7 +69,7 @@ class Links:
 
     @cached_property
     def _reversed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Links by the row they lead to: their order, their queries, where each row's start."""
+        """SparseAttention by the row they lead to: their order, their queries, where each row's start."""
         targets = self.rows.view(-1)
         order = targets.argsort(stable=True)
         counts = torch.bincount(targets, minlength=self._table)
@@ -78,7 +78,7 @@ class Links:
 
 class _Scores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, links: Links) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, links: SparseAttention) -> Tensor:
         ctx.save_for_backward(queries, keys)
         ctx.links = links
         return links.inner_products(queries, keys)
@@ -86,13 +86,13 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         (queries, keys), (gradient,) = ctx.saved_tensors, gradients
-        links: Links = ctx.links
+        links: SparseAttention = ctx.links
         return links.forward_sum(gradient, keys), links.backward_sum(gradient, queries), None
 
 
 class _Mix(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, values: Tensor, links: Links) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, values: Tensor, links: SparseAttention) -> Tensor:
         ctx.save_for_backward(weights, values)
         ctx.links = links
         return links.forward_sum(weights, values)
@@ -100,5 +100,5 @@ class _Mix(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         (weights, values), gradient = ctx.saved_tensors, gradients[0].contiguous()
-        links: Links = ctx.links
+        links: SparseAttention = ctx.links
         return links.inner_products(gradient, values), links.backward_sum(weights, gradient), None

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedgt_client.graph import SPLITS, Graph
-from fedgt_client.learner import descend
 from fedgt_client.model.blocks import Batch, batches, whole_graph_bytes
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.inputs import NodeInputs
 from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
 from fedgt_client.preprocess.cache import Prepared
 from fedgt_client.sampling import Sampler
+from fedgt_client.training.optimiser import take_step
 from shared.config import RunConfig
 
 
@@ -47,7 +47,7 @@ class LocalData:
 
 
 @dataclass(frozen=True)
-class Steps:
+class BatchPlan:
     """How much a step computes at once, and how precisely."""
 
     train_batch: int  # training nodes in a step; 0: the whole subgraph
@@ -56,7 +56,7 @@ class Steps:
     mixed_precision: bool
 
     @classmethod
-    def fitting(cls, nodes: int, config: RunConfig, device: torch.device) -> "Steps":
+    def fitting(cls, nodes: int, config: RunConfig, device: torch.device) -> "BatchPlan":
         """As configured, in batches where the whole subgraph would pass the memory budget."""
         budget = config.memory_budget_mb * 2**20
         needed = whole_graph_bytes(
@@ -91,7 +91,7 @@ def train_epoch(
     optimiser: torch.optim.Optimizer,
     data: LocalData,
     global_nodes: GlobalNodes,
-    steps: Steps,
+    steps: BatchPlan,
 ) -> EpochReport:
     """One pass over the labelled training nodes, lines 7 and 8 of Algorithm 2.
 
@@ -114,7 +114,7 @@ def train_epoch(
         if len(batch.targets):
             logits = _wanted(output.logits, batch).float()
             loss = functional.cross_entropy(logits, data.labels[batch.targets])
-            if descend(model, optimiser, loss):
+            if take_step(model, optimiser, loss):
                 losses += loss.item() * len(batch.targets)
                 counted += len(batch.targets)
             else:
@@ -124,14 +124,14 @@ def train_epoch(
 
 
 def predict(
-    model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: Steps
+    model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: BatchPlan
 ) -> Tensor:
     """Class scores of every node, with the strongest samples, shape (n, classes)."""
     return _infer(model, data, global_nodes, steps, lambda output: output.logits)
 
 
 def represent(
-    model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: Steps
+    model: GraphTransformer, data: LocalData, global_nodes: GlobalNodes, steps: BatchPlan
 ) -> Tensor:
     """Normalised representations of every node after the last layer, shape (n, d)."""
     return _infer(model, data, global_nodes, steps, lambda output: output.representations[-1])
@@ -142,7 +142,7 @@ def _infer(
     model: GraphTransformer,
     data: LocalData,
     global_nodes: GlobalNodes,
-    steps: Steps,
+    steps: BatchPlan,
     part: Callable[[TransformerOutput], Tensor],
 ) -> Tensor:
     model.eval()
@@ -150,7 +150,7 @@ def _infer(
     with steps.precision():
         for batch in batches(
             data.inputs,
-            data.sampler.strongest(),
+            data.sampler.top_k(),
             torch.arange(len(data.labels), device=data.labels.device),
             size=steps.predict_batch,
             layers=len(model.layers),

@@ -16,7 +16,7 @@ _MODEL = "model."
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
-class Learner:
+class ModelOptimiser:
     """A torch module with Adam, whose moments live across rounds."""
 
     def __init__(self, model: nn.Module, config: RunConfig) -> None:
@@ -70,7 +70,7 @@ class Learner:
             }
 
 
-def descend(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
+def take_step(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
     """A step, unless the gradient is not finite; say which."""
     optimiser.zero_grad(set_to_none=True)
     loss.backward()

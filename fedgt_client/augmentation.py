@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgt_client.graph import UNLABELLED, Graph, csr_from_arcs
-from fedgt_client.model.gnn import GraphTensors, drawn
+from fedgt_client.model.graph_tensors import GraphTensors, sampled_neighbours
 
 
 @dataclass(frozen=True)
-class Impaired:
+class HiddenNodes:
     """A subgraph some of whose nodes are hidden; nodes keep their ids."""
 
     graph: GraphTensors  # without links of hidden nodes
@@ -29,14 +29,14 @@ class Impaired:
         """Ids of all hidden nodes, shape (h,), and who of ``nodes`` has lost which, (b, h)."""
         ids = self.hidden.nonzero()[:, 0]
         column = self.hidden.cumsum(0) - 1
-        others, rows = drawn(self.whole, nodes, None)
+        others, rows = sampled_neighbours(self.whole, nodes, None)
         lost = self.hidden[others]
         linked = torch.zeros(len(nodes), len(ids), dtype=torch.bool, device=nodes.device)
         linked[rows[lost], column[others[lost]]] = True
         return ids, linked
 
 
-def impair(graph: GraphTensors, share: float, chance: torch.Generator) -> Impaired:
+def hide_nodes(graph: GraphTensors, share: float, chance: torch.Generator) -> HiddenNodes:
     """Hide a share of the nodes, section 3.2; of a single node none."""
     count = graph.num_nodes
     order = torch.randperm(count, generator=chance)[: int(share * count)]
@@ -49,10 +49,10 @@ def impair(graph: GraphTensors, share: float, chance: torch.Generator) -> Impair
     indptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     missing = torch.bincount(rows[hidden[neighbours]], minlength=count)
     impaired = replace(graph, indptr=indptr, neighbours=neighbours[kept])
-    return Impaired(impaired, graph, hidden, missing)
+    return HiddenNodes(impaired, graph, hidden, missing)
 
 
-def mend(graph: Graph, counts: NDArray[np.int64], features: NDArray[np.float32]) -> Graph:
+def add_neighbours(graph: Graph, counts: NDArray[np.int64], features: NDArray[np.float32]) -> Graph:
     """Attach ``counts[v]`` new nodes to each node v, section 3.4.
 
     Generated nodes come after the real ones, have no label and are in no split: they are neither

@@ -13,7 +13,7 @@ Pool = tuple[NDArray[np.int32], NDArray[np.float32]]
 _BLOCK = 2048
 
 
-def strongest(
+def top_k(
     score: Callable[[NDArray[np.int64]], sparse.csr_array],
     num_nodes: int,
     size: int,
