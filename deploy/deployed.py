@@ -12,11 +12,12 @@ from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
 from deploy.progress import round_progress
 from deploy.run import placed, read_result, run_institutions
+from deploy.settings import resolve_settings
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
 from fedgt_client.data.institutions import institutions
 from fedgt_client.graph import Graph
 from fedgt_server.round_loop import Observer
-from shared.config import RunConfig, Scalar
+from shared.config import Scalar
 from shared.errors import FedGTError
 
 _NAMES = ("bank-a", "bank-b", "bank-c")
@@ -66,7 +67,7 @@ def _alone(
         {"institution": name, "data-dir": str(machine.folder / "data")}
         for name, machine in machines.items()
     ]
-    config = RunConfig.build(placed({**values, "method": "local"}, out, len(machines)))
+    config = resolve_settings(placed({**values, "method": "local"}, out, len(machines)))
     return run_institutions(config, places, observe)
 
 

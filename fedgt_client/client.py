@@ -14,7 +14,7 @@ from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.institution import institution_name, state_root
-from fedgt_client.methods import METHODS, ClientMethod
+from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.privacy import Ledger
 from fedgt_client.state import PassingState, SavedRound, StateStore
 from shared.config import RunConfig
@@ -64,7 +64,7 @@ class FedGTClient(NumPyClient):
                     name: list(array.shape) for name, array in method.initial_arrays().items()
                 },
             ),
-            lambda: METHODS[config.method](graph, config, institution),
+            lambda: client_method(graph, config, institution),
             store(root, config.federation, run_name, institution),
         )
 

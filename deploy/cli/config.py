@@ -6,6 +6,7 @@ import typer
 
 from deploy.cli.output import Json, print_json
 from deploy.cli.run import parse_settings
+from deploy.settings import resolve_settings
 from shared.config import PRESETS, RunConfig
 
 
@@ -19,7 +20,7 @@ def config(
     json: Json = False,
 ) -> None:
     """Print every setting with its meaning, as a file for 'flwr run --run-config FILE'."""
-    chosen = RunConfig.build(parse_settings(settings or []), preset=preset)
+    chosen = resolve_settings(parse_settings(settings or []), preset=preset)
     if json:
         print_json(chosen.to_flower())
         return

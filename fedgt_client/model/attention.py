@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgt_client.model.blocks import Block
+from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.sparse_attention import SparseAttention
 
 
@@ -41,7 +41,7 @@ class HybridAttention(nn.Module):
             self.register_parameter("local_scale", None)
             self.register_parameter("global_bias", None)
 
-    def forward(self, nodes: Tensor, global_nodes: Tensor, block: Block) -> Tensor:
+    def forward(self, nodes: Tensor, global_nodes: Tensor, block: AttentionBlock) -> Tensor:
         """Attend.
 
         Parameters

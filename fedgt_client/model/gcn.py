@@ -9,7 +9,8 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fedgt_client.model.features import Features, dropout, project
-from fedgt_client.model.graph_tensors import GraphModel, GraphTensors
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GCN(GraphModel):

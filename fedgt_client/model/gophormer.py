@@ -4,14 +4,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedgt_client.model.blocks import sampled_neighbours
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.features import dropout, rows_of
-from fedgt_client.model.graph_tensors import (
-    FeatureEncoder,
-    GraphModel,
-    GraphTensors,
-    sampled_neighbours,
-)
+from fedgt_client.model.graph_model import FeatureEncoder, GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 # Highest power of the normalised adjacency in the proximity encoding.
 _POWERS = 2

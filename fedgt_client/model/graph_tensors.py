@@ -1,14 +1,17 @@
-"""What message-passing models have in common: the subgraph as tensors, and sampled neighbours."""
+"""A subgraph as tensors on the training device, the same for every model."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedgt_client.graph import SPLITS, Graph
-from fedgt_client.model.features import Features, dense, project, to_tensor, unit_features
+from fedgt_client.model.features import Features, dense, to_tensor, unit_features
+from fedgt_client.model.inputs import NodeInputs
+
+# A hint beside the features: at full scale the model learns positions instead of contents.
+ENCODING_SCALE = 0.06
 
 
 @dataclass(frozen=True)
@@ -16,16 +19,22 @@ class GraphTensors:
     """A subgraph on the training device."""
 
     features: Features  # shape: (n, p), rows of unit length
+    encoding: Tensor  # shape: (n, k), the scaled positional encoding; k is 0 for models without
     indptr: Tensor  # shape: (n + 1,)
     neighbours: Tensor  # shape: (m,)
     labels: Tensor  # shape: (n,)
     splits: dict[str, Tensor]  # node ids of train, val and test
 
     @classmethod
-    def of(cls, graph: Graph, device: torch.device) -> "GraphTensors":
-        """Bring a graph to the device, its features scaled as FedGT's are."""
+    def of(
+        cls, graph: Graph, device: torch.device, encoding: np.ndarray | None = None
+    ) -> "GraphTensors":
+        """Copy a graph to the device, with an unscaled encoding of shape (n, k) if there is one."""
+        if encoding is None:
+            encoding = np.empty((graph.num_nodes, 0), np.float32)
         return cls(
             features=unit_features(graph, device),
+            encoding=to_tensor(encoding * ENCODING_SCALE, device),
             indptr=to_tensor(graph.indptr, device),
             neighbours=to_tensor(graph.indices, device).long(),
             labels=to_tensor(graph.labels, device),
@@ -36,81 +45,27 @@ class GraphTensors:
 
     @property
     def num_nodes(self) -> int:
-        """n."""
+        """Number of nodes n."""
         return len(self.labels)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.labels.device
+
+    def inputs(self) -> NodeInputs:
+        """Return features and encoding of all nodes."""
+        return NodeInputs(self.features, self.encoding)
+
     def dense_features(self) -> Tensor:
-        """The feature matrix with its zeros, shape (n, p)."""
+        """Return the feature matrix with its zeros, shape (n, p)."""
         return dense(self.features)
 
     def all_nodes(self) -> Tensor:
-        """Every node's id, shape (n,)."""
-        return torch.arange(self.num_nodes, device=self.labels.device)
+        """Return every node's id, shape (n,)."""
+        return torch.arange(self.num_nodes, device=self.device)
 
     def edge_index(self) -> Tensor:
-        """From each neighbour to the node whose row it stands in, shape (2, m)."""
+        """Return the arcs from each neighbour to the node whose row it is in, shape (2, m)."""
         rows = self.all_nodes().repeat_interleave(self.indptr.diff())
         return torch.stack([self.neighbours, rows])
-
-
-class GraphModel(nn.Module, ABC):
-    """Scores nodes of a subgraph."""
-
-    @abstractmethod
-    def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
-
-
-class FeatureEncoder(nn.Module):
-    """A linear map of features to width d, laid out as ``project`` reads it.
-
-    nn.Linear has its weight the other way round, to be copied in every pass.
-    """
-
-    def __init__(self, features: int, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(features, width))
-        self.bias = nn.Parameter(torch.empty(width))
-        for parameter in (self.weight, self.bias):
-            nn.init.uniform_(parameter, -(features**-0.5), features**-0.5)
-
-    def forward(self, features: Features) -> Tensor:
-        """Shape (n, p) to (n, d)."""
-        return project(features, self.weight) + self.bias
-
-
-@dataclass(frozen=True)
-class MessageBlock:
-    """One layer of message passing: what it reads, and for whom."""
-
-    inputs: Tensor  # shape: (i,), node ids; the targets come first
-    targets: int
-    edge_index: Tensor  # shape: (2, e), positions in ``inputs``, from neighbour to target
-
-
-def message_block(graph: GraphTensors, nodes: Tensor, samples: int | None) -> MessageBlock:
-    """All neighbours of ``nodes``, or ``samples`` of each drawn without replacement."""
-    sources, targets = sampled_neighbours(graph, nodes, samples)
-    others = torch.unique(sources)
-    others = others[~torch.isin(others, nodes)]
-    inputs = torch.cat([nodes, others])
-    position = torch.empty(graph.num_nodes, dtype=torch.long, device=nodes.device)
-    position[inputs] = torch.arange(len(inputs), device=nodes.device)
-    return MessageBlock(inputs, len(nodes), torch.stack([position[sources], targets]))
-
-
-def sampled_neighbours(
-    graph: GraphTensors, nodes: Tensor, samples: int | None
-) -> tuple[Tensor, Tensor]:
-    """Neighbours of ``nodes`` and for each, whose it is (a position in ``nodes``)."""
-    starts, counts = graph.indptr[nodes], graph.indptr.diff()[nodes]
-    rows = torch.arange(len(nodes), device=nodes.device).repeat_interleave(counts)
-    first = counts.cumsum(0) - counts  # where each row starts among those taken
-    rank = torch.arange(len(rows), device=nodes.device) - first[rows]
-    sources = graph.neighbours[starts[rows] + rank]
-    if samples is None:
-        return sources, rows
-    # Sorted by row plus a fraction, each row stays together and is shuffled in itself.
-    shuffled = (rows + torch.rand(len(rows), dtype=torch.float64, device=rows.device)).argsort()
-    kept = shuffled[rank < samples]
-    return sources[kept], rows[kept]

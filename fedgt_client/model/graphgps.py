@@ -5,7 +5,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GPSConv
 
 from fedgt_client.model.features import dropout, times
-from fedgt_client.model.graph_tensors import FeatureEncoder, GraphModel, GraphTensors
+from fedgt_client.model.graph_model import FeatureEncoder, GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GraphGPS(GraphModel):

@@ -2,23 +2,16 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgt_client.graph import Graph
 from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import (
     Features,
     dropout,
     project,
     rows_of,
-    to_tensor,
-    unit_features,
 )
-
-# A hint beside the features: at full scale the model learns places instead of contents.
-ENCODING_SCALE = 0.06
 
 
 @dataclass(frozen=True)
@@ -27,11 +20,6 @@ class NodeInputs:
 
     features: Features
     encoding: Tensor
-
-    @classmethod
-    def of(cls, graph: Graph, encoding: np.ndarray, device: torch.device) -> "NodeInputs":
-        """All nodes of a graph."""
-        return cls(unit_features(graph, device), to_tensor(encoding * ENCODING_SCALE, device))
 
     def rows(self, nodes: Tensor) -> "NodeInputs":
         """The inputs of ``nodes``, in their order."""

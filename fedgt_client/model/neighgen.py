@@ -10,8 +10,8 @@ from fedgt_client.model.features import scaled
 from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 
-# The most neighbours that are generated for a node.
-MOST = 5
+# Maximum number of neighbours generated for a node.
+MAX_GENERATED = 5
 
 
 class NeighGen(nn.Module):

@@ -7,8 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import SimpleConv
 
+from fedgt_client.model.blocks import MessageBlock, message_block
 from fedgt_client.model.features import Features, dropout, project, rows_of
-from fedgt_client.model.graph_tensors import GraphModel, GraphTensors, MessageBlock, message_block
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GraphSAGE(GraphModel):

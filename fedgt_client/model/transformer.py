@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.attention import HybridAttention
-from fedgt_client.model.blocks import Block
+from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
 
@@ -34,7 +34,9 @@ class TransformerLayer(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: Block) -> Tensor:
+    def forward(
+        self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: AttentionBlock
+    ) -> Tensor:
         """H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
         attended = self.attention(
             self.attention_norm(normal), self.attention_norm(global_nodes), block
@@ -93,7 +95,7 @@ class GraphTransformer(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(
-        self, inputs: NodeInputs, global_nodes: Tensor, blocks: Sequence[Block]
+        self, inputs: NodeInputs, global_nodes: Tensor, blocks: Sequence[AttentionBlock]
     ) -> TransformerOutput:
         """Run all layers.
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from deploy.settings import resolve_settings
 from fedgt_client.graph import Graph, SparseRows, csr_from_arcs, undirected
 from shared.config import RunConfig, Scalar
 
@@ -21,7 +22,7 @@ def settings(**changed: Scalar) -> RunConfig:
         "device": "cpu",
         "ldp": "off",
     }
-    return RunConfig.build(values | {key.replace("_", "-"): v for key, v in changed.items()})
+    return resolve_settings(values | {key.replace("_", "-"): v for key, v in changed.items()})
 
 
 def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> Graph:

@@ -30,7 +30,7 @@ def test_hidden_nodes_have_no_links_and_are_missed() -> None:
     found[rows, neighbours] = 1.0
     assert (found == expected).all()
     assert impaired.missing.tolist() == (adjacency @ hidden).tolist()
-    ids, linked = impaired.links(torch.tensor([7, 3]))
+    ids, linked = impaired.hidden_neighbours(torch.tensor([7, 3]))
     assert ids.tolist() == np.flatnonzero(hidden).tolist()
     assert (linked.numpy() == adjacency[[7, 3]][:, hidden].astype(bool)).all()
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch_geometric.nn import SAGEConv
 
+from fedgt_client.model.blocks import message_block
 from fedgt_client.model.features import (
     Bags,
     Features,
@@ -21,7 +22,8 @@ from fedgt_client.model.features import (
 )
 from fedgt_client.model.gcn import GCN
 from fedgt_client.model.gophormer import Gophormer
-from fedgt_client.model.graph_tensors import GraphModel, GraphTensors, message_block
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.graphgps import GraphGPS
 from fedgt_client.model.masked_gcn import MaskedGCN
 from fedgt_client.model.sage import GraphSAGE, MeanConv

@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
+from fedgt_client.model.blocks import message_block, sampled_neighbours
 from fedgt_client.model.gcn import GCN
-from fedgt_client.model.graph_tensors import GraphTensors, message_block, sampled_neighbours
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
 

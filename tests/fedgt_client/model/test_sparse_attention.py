@@ -14,7 +14,7 @@ def chance(*shape: int) -> Tensor:
 
 
 def problem() -> tuple[SparseAttention, Tensor]:
-    """SparseAttention to few nodes, so that some are met often and some never, and the rows they mean."""
+    """Attend to few nodes, some often and some never; also return the rows this means."""
     samples = torch.randint(NODES - 3, (QUERIES, SAMPLES))
     rows = torch.tensor(
         [
