@@ -25,7 +25,7 @@ class GCN(GraphModel):
         self._dropout = dropout
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
         edge_index, weights = gcn_norm(graph.edge_index(), num_nodes=graph.num_nodes)
         hidden: Features = graph.features
         for depth, layer in enumerate(list[GCNConv](self.layers)):

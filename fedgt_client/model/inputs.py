@@ -1,4 +1,4 @@
-"""What enters the model: features of nodes, sparse or dense, and their positional encoding."""
+"""The graph transformer's input: node features, sparse or dense, and positional encoding."""
 
 from dataclasses import dataclass
 
@@ -22,11 +22,11 @@ class NodeInputs:
     encoding: Tensor
 
     def rows(self, nodes: Tensor) -> "NodeInputs":
-        """The inputs of ``nodes``, in their order."""
+        """Return the inputs of ``nodes``, in their order."""
         return NodeInputs(rows_of(self.features, nodes), self.encoding[nodes])
 
     def with_flipped_signs(self) -> "NodeInputs":
-        """Each dimension of the encoding with a random sign: eigenvectors have none."""
+        """Give each dimension of the encoding a random sign: eigenvectors have none."""
         signs = torch.randint(2, (self.encoding.shape[1],), device=self.encoding.device) * 2 - 1
         return NodeInputs(self.features, self.encoding * signs)
 
@@ -52,7 +52,7 @@ class InputEncoder(nn.Module):
         self._dropout, self._node_dropout = dropout, node_dropout
 
     def forward(self, inputs: NodeInputs) -> Tensor:
-        """Shape (n, d)."""
+        """Return the input representations, shape (n, d)."""
         features = dropout(inputs.features, self._dropout, training=self.training)
         encoding = dropped(inputs.encoding, self._dropout, training=self.training)
         encoded = project(features, self.feature_weight) + encoding @ self.encoding_weight

@@ -15,7 +15,7 @@ from fedgt_client.model.inputs import InputEncoder, NodeInputs
 
 @dataclass(frozen=True)
 class TransformerOutput:
-    """What a forward pass gives."""
+    """The result of a forward pass."""
 
     logits: Tensor  # shape: (q, classes)
     # At every layer boundary 0…L, the normalised representations there; no gradient.
@@ -37,7 +37,7 @@ class TransformerLayer(nn.Module):
     def forward(
         self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: AttentionBlock
     ) -> Tensor:
-        """H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
+        """Map H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
         attended = self.attention(
             self.attention_norm(normal), self.attention_norm(global_nodes), block
         )
@@ -56,7 +56,7 @@ class Affine(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, normal: Tensor) -> Tensor:
-        """Shape (…, d) to shape (…, d)."""
+        """Scale and shift, shape (…, d)."""
         return normal * self.weight + self.bias
 
 
@@ -106,7 +106,7 @@ class GraphTransformer(nn.Module):
         blocks : one for each layer
         """
         hidden = self.encoder(inputs)
-        # The ablation without global attention: layers see sets without a node.
+        # The ablation without global attention: layers get empty sets.
         attended = global_nodes if self._global_attention else global_nodes[:, :0]
         representations = []
         for index, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):

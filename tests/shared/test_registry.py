@@ -7,7 +7,7 @@ from shared.registry import import_object, lookup
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(FedGTError, match="^colour is 'blue', expected one of red, green$"):
+    with pytest.raises(FedGTError, match=r"^colour is 'blue', expected one of red, green$"):
         lookup({"red": 1, "green": 2}, "colour", "blue")
     assert lookup({"red": 1, "green": 2}, "colour", "green") == 2
 
