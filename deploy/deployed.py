@@ -9,13 +9,14 @@ from deploy.following import RunningJournal, follow
 from deploy.processes import marked_processes
 from deploy.progress import round_progress
 from deploy.run import placed, run_institutions
+from deploy.settings import resolve_settings
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
 from fedgt_client.node import NodeConfig
 from fedgt_server.result import Result, read_result
 from fedgt_server.round_loop import Observer
-from shared.config import RunConfig, Scalar
+from shared.config import Scalar
 from shared.errors import FedGTError
 
 _NAMES = ("bank-a", "bank-b", "bank-c")
@@ -65,7 +66,7 @@ def _alone(
         NodeConfig(institution=name, data_dir=str(machine.folder / "data"))
         for name, machine in machines.items()
     ]
-    config = RunConfig.build(placed({**values, "method": "local"}, out, len(machines)))
+    config = resolve_settings(placed({**values, "method": "local"}, out, len(machines)))
     return run_institutions(config, nodes, observe)
 
 

@@ -20,6 +20,7 @@ from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 
 from deploy.control import control
+from deploy.settings import resolve_settings
 from deploy.staging import stage_app
 from fedgt_server.events import FailedEvent, JournalEvent
 from fedgt_server.journal import Journal
@@ -53,7 +54,7 @@ class Outcome:
 def read_settings(source: Path) -> RunConfig:
     """The settings of a run from a file such as ``run.toml``."""
     try:
-        return RunConfig.build(tomllib.loads(source.read_text(encoding="utf-8-sig")))
+        return resolve_settings(tomllib.loads(source.read_text(encoding="utf-8-sig")))
     except FileNotFoundError:
         raise FedGTError(f"{source}: no such file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from deploy.settings import resolve_settings
 from experiments.job import Job
 from experiments.records import rounded, without_places
 from shared.config import RunConfig
@@ -24,7 +25,7 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
     from deploy.run import check_data, placed, run_in_process
 
     values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
-    config = RunConfig.build(placed(values, scratch / "run", job.clients), preset=job.preset)
+    config = resolve_settings(placed(values, scratch / "run", job.clients), preset=job.preset)
     check_data(config, job.clients)
     run_in_process(config, job.clients, lambda event: on_round(event.round))
     nodes, stars, labels = [], [], []

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from deploy.settings import resolve_settings
 from experiments.variants import variant
 from fedgt_client.data.catalog import CATALOG
-from shared.config import RunConfig, Scalar
+from shared.config import Scalar
 
 ROUNDS = 100
 
@@ -53,7 +54,7 @@ class Job:
         job = cls(dataset, setting, clients, variant_name, seed)
         if not extra:
             return job
-        own = RunConfig.build(
+        own = resolve_settings(
             variant(variant_name).settings_of(dataset, setting, seed),
             preset=variant(variant_name).preset,
         ).to_flower()

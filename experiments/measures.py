@@ -4,11 +4,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from deploy.settings import resolve_settings
 from experiments.job import Job
 from experiments.records import rounded
 from fedgt_client.data.partition import institution_graphs, partition_dataset
 from fedgt_client.data.stats import partition_stats
-from shared.config import RunConfig
 
 
 def statistics(job: Job) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def preprocessing(job: Job, scratch: Path) -> dict[str, Any]:
     """Seconds to compute PPR and positional encoding, for each client; nothing is cached."""
     from fedgt_client.preprocess.cache import prepare
 
-    config = RunConfig.build({"seed": job.seed})
+    config = resolve_settings({"seed": job.seed})
     parts = institution_graphs(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
     # What a first call loads or compiles is no cost of the subgraph.
     prepare(parts[0], config, scratch / "first")

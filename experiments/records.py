@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from deploy.settings import resolve_settings
 from experiments.job import Job
 from fedgt_server.events import RoundEvent, mean_metric
 from fedgt_server.result import Result
@@ -103,7 +104,7 @@ def changed_settings(job: Job, record: Mapping[str, Any]) -> set[str]:
     """Settings with which ``job`` would be run otherwise today; those new since do not count."""
     if "config" not in record:
         return set()
-    today = without_places(RunConfig.build(job.values(), preset=job.preset))
+    today = without_places(resolve_settings(job.values(), preset=job.preset))
     return {
         key
         for key, value in record["config"].items()

@@ -16,12 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from deploy.settings import resolve_settings
 from experiments.code_version import code_version, library_versions
 from experiments.embeddings import embeddings
 from experiments.job import Job
 from experiments.measures import preprocessing, statistics
 from experiments.records import run_facts, write_record
-from shared.config import RunConfig
 from shared.errors import FedGTError
 
 PROGRESS = "progress"
@@ -48,7 +48,7 @@ def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     from fedgt_server.journal import Journal
 
     out = scratch / "run"
-    config = RunConfig.build(placed(job.values(), out, job.clients), preset=job.preset)
+    config = resolve_settings(placed(job.values(), out, job.clients), preset=job.preset)
     check_data(config, job.clients)
     # CPU time, unlike time, does not depend on what else the machine does.
     cpu, marks = [], [time.process_time()]

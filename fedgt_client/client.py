@@ -11,7 +11,7 @@ from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data.subgraph import open_institution
-from fedgt_client.methods import METHODS, ClientMethod
+from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
 from fedgt_client.privacy import Ledger
@@ -62,7 +62,7 @@ class FedGTClient(NumPyClient):
                     name: list(array.shape) for name, array in method.initial_arrays().items()
                 },
             ),
-            lambda: METHODS[config.method](graph, config, node.name),
+            lambda: client_method(graph, config, node.name),
             store(node.state_root(config.state_dir), config.federation, run_name, node.name),
         )
 

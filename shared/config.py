@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from shared.errors import FedGTError
+from shared.registry import lookup
 
 Scalar = str | int | float | bool
 
@@ -57,18 +58,7 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, description="of partition, split, initialisation and sampling")
 
     # --- method and rounds --------------------------------------------------------------------
-    method: Literal[
-        "fedgt",
-        "local",
-        "gcn",
-        "fedavg",
-        "fedper",
-        "gcfl",
-        "fedsage",
-        "fedpub",
-        "gophormer",
-        "graphgps",
-    ] = Field(
+    method: str = Field(
         "fedgt",
         description="which method to train; each but fedgt brings defaults of its own for the "
         "settings below",
@@ -107,8 +97,9 @@ class RunConfig(BaseModel):
     )
     positional_dimensions: int = Field(8, ge=0, description="of the Laplacian encoding")
     samples: int = Field(16, ge=1, description="n_s, nodes drawn for local attention")
-    sampler: Literal["ppr", "graphsage", "attribute"] = Field(
-        "ppr", description="where local attention draws its nodes from"
+    sampler: str = Field(
+        "ppr",
+        description="where local attention samples its nodes: ppr, graphsage or attribute",
     )
     ppr_nu: float = Field(0.15, gt=0, lt=1, description="ν, the walker's chance to return")
     ppr_tolerance: float = Field(1e-5, gt=0, description="exactness of PPR, times degree")
@@ -212,11 +203,6 @@ class RunConfig(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> "RunConfig":
-        if self.ldp == "all" and self.method not in ("fedgt", "local"):
-            raise ValueError(
-                f"ldp is 'all', but method {self.method} uploads its updates without noise: "
-                "choose method fedgt, or ldp off"
-            )
         if self.resume and not self.checkpoints:
             raise ValueError("resume is on, but checkpoints is off: there is nothing to resume")
         if self.hidden % self.heads:
@@ -235,27 +221,42 @@ class RunConfig(BaseModel):
 
     @classmethod
     def build(
-        cls, values: Mapping[str, Scalar] | None = None, *, preset: str = "default"
+        cls,
+        values: Mapping[str, Scalar] | None = None,
+        *,
+        preset: str = "default",
+        method_defaults: Mapping[str, Scalar] | None = None,
     ) -> "RunConfig":
-        """Defaults, then those of the method, then the preset, then ``values`` in kebab-case.
+        """Merge defaults, those of the method, the preset and ``values``; keys in kebab-case.
+
+        A run is started with every setting resolved (see ``deploy.settings``), so whoever receives
+        its settings needs neither preset nor defaults of the method.
 
         Raises
         ------
         FedGTError
             In one line that names the key, the value seen and what would be right.
         """
-        if preset not in PRESETS:
-            raise FedGTError(f"preset is '{preset}', expected one of {', '.join(PRESETS)}")
-        values = values or {}
-        of_method = METHOD_DEFAULTS.get(str(values.get("method")), {})
-        merged = {**of_method, **PRESETS[preset], **values}
+        merged = {
+            **(method_defaults or {}),
+            **lookup(PRESETS, "preset", preset),
+            **(values or {}),
+        }
         try:
             return cls.model_validate(merged)
         except ValidationError as error:
-            raise FedGTError(_first_fault(error)) from None
+            raise FedGTError(_first_error(error)) from None
+
+    def check_privacy(self, *, private_updates: bool) -> None:
+        """Raise FedGTError if noise on all updates is configured, but the method adds none."""
+        if self.ldp == "all" and not private_updates:
+            raise FedGTError(
+                f"ldp is 'all', but method {self.method} uploads its updates without noise: "
+                "choose method fedgt, or ldp off"
+            )
 
     def to_flower(self) -> dict[str, Scalar]:
-        """The settings as Flower's run-config takes them."""
+        """Return the settings as Flower's run-config takes them."""
         return dict(self.model_dump(by_alias=True))
 
     @property
@@ -263,29 +264,6 @@ class RunConfig(BaseModel):
         """``data-dir`` as a path, None where it is empty."""
         return Path(self.data_dir) if self.data_dir else None
 
-
-# What every other system of the paper has in common: nothing to protect, Adam as the paper has it.
-_BASELINE: dict[str, Scalar] = {
-    "ldp": "off",
-    "lr": 0.01,
-    "lr-schedule": "constant",
-    "adam-epsilon": 1e-8,
-    "weight-decay": 5e-4,
-    "decoupled-weight-decay": False,
-}
-_SAGE = _BASELINE | {"samples": 5}
-# Each entry: what differs from the defaults for a method.
-METHOD_DEFAULTS: dict[str, dict[str, Scalar]] = {
-    "gcn": _BASELINE,
-    "fedavg": _SAGE,
-    "fedper": _SAGE,
-    "gcfl": _SAGE,
-    "fedsage": _SAGE,
-    # As in the authors' code; for overlapping subgraphs they take a tau of 5.
-    "fedpub": _BASELINE | {"weight-decay": 1e-6, "tau": 3.0},
-    "gophormer": _SAGE | {"lr": 0.001},
-    "graphgps": _BASELINE | {"lr": 0.001},
-}
 
 # Each entry: what differs from the defaults.
 PRESETS: dict[str, dict[str, Scalar]] = {
@@ -307,14 +285,14 @@ PRESETS: dict[str, dict[str, Scalar]] = {
 }
 
 
-def _first_fault(error: ValidationError) -> str:
-    """One line from pydantic's report."""
-    fault = error.errors()[0]
-    if not fault["loc"]:
-        return fault["msg"].removeprefix("Value error, ")
-    key = _kebab(str(fault["loc"][0]))
-    if fault["type"] == "extra_forbidden":
+def _first_error(error: ValidationError) -> str:
+    """Return one line of pydantic's report."""
+    first = error.errors()[0]
+    if not first["loc"]:
+        return first["msg"].removeprefix("Value error, ")
+    key = _kebab(str(first["loc"][0]))
+    if first["type"] == "extra_forbidden":
         known = ", ".join(sorted(_kebab(name) for name in RunConfig.model_fields))
         return f"there is no setting '{key}'; there are: {known}"
-    message = fault["msg"].removeprefix("Value error, ")
-    return f"{key} is {fault['input']!r}: {message[0].lower()}{message[1:]}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{key} is {first['input']!r}: {message[0].lower()}{message[1:]}"

@@ -1,7 +1,7 @@
-"""What both sides of FedSage+ (Zhang et al. 2021) must agree on: who uploads what in which round.
+"""What both sides of FedSage+ (Zhang et al. 2021) agree on: what is uploaded in which round.
 
 A run's first rounds train the generators of missing neighbours. What an institution generates in
-round r is with another in round r + 1, and that one's gradients are back in round r + 2.
+round r reaches another in round r + 1, whose gradients come back in round r + 2.
 """
 
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS
@@ -14,12 +14,12 @@ OFFERED_ROWS = 64
 
 
 def generator_rounds(rounds: int) -> int:
-    """How many of a run's first rounds train generators; in short runs up to half of them."""
+    """Return how many of a run's first rounds train generators; in short runs up to half."""
     return min(max(round(GENERATOR_SHARE * rounds), _FEWEST), rounds // 2)
 
 
 def exchanged(round_number: int, rounds: int) -> tuple[str, ...]:
-    """Arrays that go up in a round of the generators: none that nobody could use any more."""
+    """Return the arrays uploaded in a generator round, without those nobody could use later."""
     last = generator_rounds(rounds)
     names = [GENERATED_FEATURES] if round_number + 2 <= last else []
     return (*names, GENERATED_GRADIENTS) if 2 <= round_number < last else tuple(names)

@@ -7,6 +7,7 @@ import typer
 from deploy.cli.output import Json, print_json
 from deploy.cli.run import parse_settings
 from deploy.cli.settings_page import settings_page
+from deploy.settings import resolve_settings
 from shared.config import PRESETS, RunConfig
 
 
@@ -26,7 +27,7 @@ def config(
     if markdown:
         print(settings_page(), end="")
         return
-    chosen = RunConfig.build(parse_settings(settings or []), preset=preset)
+    chosen = resolve_settings(parse_settings(settings or []), preset=preset)
     if json:
         print_json(chosen.to_flower())
         return

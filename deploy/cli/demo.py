@@ -11,8 +11,9 @@ import typer
 from deploy.cli.output import Json, console, notes, print_json, print_table
 from deploy.cli.run import Engine, percent, run_with_progress
 from deploy.run import placed
+from deploy.settings import resolve_settings
 from fedgt_server.result import Result
-from shared.config import RunConfig, Scalar
+from shared.config import Scalar
 from shared.files import write_json
 
 _CLIENTS = 6
@@ -73,7 +74,7 @@ def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
             "rounds": rounds,
             "seed": seed,
         }
-        config = RunConfig.build(placed(values, out, _CLIENTS))
+        config = resolve_settings(placed(values, out, _CLIENTS))
         if method == "fedgt" and show:
             notes.print("starting Flower's simulation, which takes about half a minute")
         results[method] = run_with_progress(config, _CLIENTS, engine, show=show)

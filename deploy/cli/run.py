@@ -10,6 +10,7 @@ import typer
 from deploy.cli.output import Json, notes, print_json, print_table
 from deploy.progress import round_progress
 from deploy.run import check_data, check_out, placed, run_in_process
+from deploy.settings import resolve_settings
 from fedgt_server.result import Result
 from shared.config import PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
@@ -57,7 +58,7 @@ def run(
         **({"rounds": rounds} if rounds is not None else {}),
         **parse_settings(settings or []),
     }
-    config = RunConfig.build(placed(values, out, clients), preset=preset)
+    config = resolve_settings(placed(values, out, clients), preset=preset)
     check_out(out, resume=resume)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     result = run_with_progress(config, clients, engine, show=not json)

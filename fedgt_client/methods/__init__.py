@@ -1,33 +1,35 @@
-"""The client half of every method."""
-
-from collections.abc import Callable
+"""The client half of every method, by name."""
 
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import ClientMethod
-from fedgt_client.methods.fedavg import FedAvg
-from fedgt_client.methods.fedgt import FedGT
-from fedgt_client.methods.fedper import FedPer
-from fedgt_client.methods.fedpub import FedPub
-from fedgt_client.methods.fedsage import FedSage
-from fedgt_client.methods.gcfl import GCFL
-from fedgt_client.methods.gcn import GCNAtHome
-from fedgt_client.methods.gophormer import FedGophormer
-from fedgt_client.methods.graphgps import FedGraphGPS
-from fedgt_client.methods.local import Local
 from shared.config import RunConfig
+from shared.registry import import_object, lookup
 
-# Each makes a method from the institution's graph, the settings and the institution's name.
-METHODS: dict[str, Callable[[Graph, RunConfig, str], ClientMethod]] = {
-    "fedgt": FedGT,
-    "local": Local,
-    "gcn": GCNAtHome,
-    "fedavg": FedAvg,
-    "fedper": FedPer,
-    "gcfl": GCFL,
-    "fedsage": FedSage,
-    "fedpub": FedPub,
-    "gophormer": FedGophormer,
-    "graphgps": FedGraphGPS,
+__all__ = ["METHODS", "ClientMethod", "client_method"]
+
+# Paths of ClientMethod classes, imported when chosen: some import PyG, which takes seconds.
+METHODS: dict[str, str] = {
+    "local": "fedgt_client.methods.local:Local",
+    "gcn": "fedgt_client.methods.gcn:LocalGCN",
+    "fedavg": "fedgt_client.methods.fedavg:FedAvg",
+    "fedper": "fedgt_client.methods.fedper:FedPer",
+    "gcfl": "fedgt_client.methods.gcfl:GCFL",
+    "fedsage": "fedgt_client.methods.fedsage:FedSage",
+    "fedpub": "fedgt_client.methods.fedpub:FedPub",
+    "gophormer": "fedgt_client.methods.gophormer:FedGophormer",
+    "graphgps": "fedgt_client.methods.graphgps:FedGraphGPS",
+    "fedgt": "fedgt_client.methods.fedgt:FedGT",
 }
 
-__all__ = ["METHODS", "ClientMethod"]
+
+def client_method(graph: Graph, config: RunConfig, institution: str) -> ClientMethod:
+    """Create the method that the configuration names.
+
+    Raises
+    ------
+    FedGTError
+        If there is no such method here, or if it cannot keep the privacy that is configured.
+    """
+    method: type[ClientMethod] = import_object(lookup(METHODS, "method", config.method))
+    config.check_privacy(private_updates=method.private_updates)
+    return method(graph, config, institution)

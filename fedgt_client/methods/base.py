@@ -1,9 +1,12 @@
-"""What every method's client half looks like."""
+"""The interface of every method's client half."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from fedgt_client.graph import Graph
 from fedgt_client.privacy import Release
+from shared.config import RunConfig
 from shared.files import Array
 
 Arrays = dict[str, Array]
@@ -11,29 +14,35 @@ Arrays = dict[str, Array]
 
 @dataclass(frozen=True)
 class LocalResult:
-    """What a round at the institution came to."""
+    """The result of a round at the institution."""
 
     upload: Arrays  # all that leaves the institution besides the metrics
     metrics: dict[str, float]
     warnings: list[str] = field(default_factory=list)
-    released: Release | None = None  # what of the upload is protected, and how
+    released: Release | None = None  # which part of the upload is protected, and how
 
 
 class ClientMethod(ABC):
-    """A model, how it trains here, and what it must remember between rounds."""
+    """A model, how it trains here, and the state it keeps between rounds."""
+
+    # Whether ldp 'all' protects every update that this method uploads.
+    private_updates: ClassVar[bool] = False
+
+    @abstractmethod
+    def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None: ...
 
     @abstractmethod
     def initial_arrays(self) -> Arrays:
-        """The seeded starting point, the same at every institution."""
+        """Return the seeded starting point, the same at every institution."""
 
     @abstractmethod
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
-        """Take over what the coordinator sent, train, evaluate."""
+        """Load what the coordinator sent, train, evaluate."""
 
     @abstractmethod
     def state_dict(self) -> Arrays:
-        """All that the next round needs of this one; see ``state.OPTIMISER`` for names."""
+        """Return all that the next round needs; see ``state.OPTIMISER`` for names."""
 
     @abstractmethod
     def load_state_dict(self, saved: Arrays) -> None:
-        """The reverse of ``state_dict``."""
+        """Restore what ``state_dict`` returned."""

@@ -1,51 +1,44 @@
 """FedGT at an institution, Algorithm 2."""
 
+from typing import ClassVar
+
 import numpy as np
-import torch
 
 from fedgt_client.folders import cache_dir
 from fedgt_client.graph import Graph
-from fedgt_client.learner import (
-    Learner,
-    accuracy,
-    choose_device,
-    label_warnings,
-    learning_rate,
-    seed_round,
-    stable_number,
-    step_warnings,
-)
-from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.methods.base import Arrays, LocalResult
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.features import to_tensor
 from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
 from fedgt_client.privacy import LaplaceMechanism, Release
-from fedgt_client.training import (
-    EpochReport,
-    LocalData,
-    Steps,
-    predict,
-    represent,
-    train_epoch,
-)
+from fedgt_client.sampling import Sampler
+from fedgt_client.training.batches import BatchPlan
+from fedgt_client.training.optimiser import learning_rate
+from fedgt_client.training.seeding import stable_hash
+from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
 from shared.files import Array
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
 
+_CENTRES, _COUNTS = "global_nodes.centres", "global_nodes.counts"
 
-class FedGT(ClientMethod):
+
+class FedGT(TrainedMethod[TransformerTask]):
     """The graph transformer, its global nodes and its optimiser."""
 
+    private_updates: ClassVar[bool] = True
+
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
-        self._config = config
-        self._institution = institution
-        device = choose_device(config.device)
+        super().__init__(graph, config, institution)
+        self._label_shares = _label_shares(graph)
+
+    def _build_task(self, graph: Graph) -> TransformerTask:
+        config = self._config
         prepared = prepare(graph, config, cache_dir() / "prepared")
-        self._data = LocalData.of(graph, prepared, config.samples, device)
-        self._steps = Steps.fitting(graph.num_nodes, config, device)
-        # The same seed, and so the same starting point, at every institution.
-        torch.manual_seed(config.seed)
-        self._model = GraphTransformer(
+        model = GraphTransformer(
             features=graph.num_features,
             classes=graph.num_classes,
             positional_dimensions=config.positional_dimensions,
@@ -56,94 +49,67 @@ class FedGT(ClientMethod):
             node_dropout=config.node_dropout,
             ppr_bias=config.ppr_bias,
             global_attention=config.global_attention,
-        ).to(device)
-        self._learner = Learner(self._model, config)
-        self._global_nodes = GlobalNodes.initial(
+        )
+        global_nodes = GlobalNodes.initial(
             sets=1 if config.global_node_sets == "input" else config.layers + 1,
             count=config.global_nodes,
             width=config.hidden,
             momentum=config.momentum,
             seed=config.seed,
-        ).to(device)
-        self._rounds = 0
-        self._label_shares = _label_shares(graph)
-
-    def initial_arrays(self) -> Arrays:
-        """θ^(1)."""
-        return self._learner.parameters()
+        )
+        return TransformerTask(
+            model,
+            GraphTensors.of(graph, self._device, prepared.encoding),
+            Sampler(prepared.pool, config.samples, self._device),
+            global_nodes,
+            BatchPlan.fitting(graph.num_nodes, config, self._device),
+        )
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
-        """RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
-        seed_round(self._config, self._institution, round_number)
-        self._take_over(received)
-        start = self._learner.parameters()
-        reports = self._train(round_number)
-        metrics = self._evaluate(reports)
-        upload = {name: after - start[name] for name, after in self._learner.parameters().items()}
+        """Run RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
+        self._load(received)
+        start = self._exchanged()
+        result = self._train(round_number)
+        upload = self._change(start)
         if self._config.similarity == "label":
             upload[LABEL_DISTRIBUTION] = self._label_shares
         if self._config.global_nodes:
-            upload[GLOBAL_NODES] = self._global_nodes.centres.cpu().numpy()
+            upload[GLOBAL_NODES] = self._task.global_nodes.centres.cpu().numpy()
         released = self._protect(upload, round_number)
-        return LocalResult(upload, metrics, self._warnings(reports), released)
+        return LocalResult(upload, result.metrics, result.warnings, released)
 
     def state_dict(self) -> Arrays:
-        """Weights, Adam's moments, global nodes with their counts, rounds played here."""
-        return self._learner.state_dict() | {
-            "global_nodes.centres": self._global_nodes.centres.cpu().numpy(),
-            "global_nodes.counts": self._global_nodes.counts.cpu().numpy(),
-            "rounds": np.array(self._rounds),
+        """Return weights, Adam's moments, number of rounds, global nodes with their counts."""
+        return super().state_dict() | {
+            _CENTRES: self._task.global_nodes.centres.cpu().numpy(),
+            _COUNTS: self._task.global_nodes.counts.cpu().numpy(),
         }
 
     def load_state_dict(self, saved: Arrays) -> None:
-        """The reverse of ``state_dict``."""
-        self._learner.load_state_dict(saved)
-        self._global_nodes = GlobalNodes(
-            self._tensor(saved["global_nodes.centres"]),
-            self._tensor(saved["global_nodes.counts"]),
+        """Restore what ``state_dict`` returned."""
+        super().load_state_dict(saved)
+        self._task.global_nodes = GlobalNodes(
+            to_tensor(saved[_CENTRES], self._device),
+            to_tensor(saved[_COUNTS], self._device),
             self._config.momentum,
         )
-        self._rounds = int(saved["rounds"])
 
     def representations(self) -> tuple[Array, Array]:
-        """Nodes, shape (n, d), and the global nodes that stand for them, shape (n_g, d)."""
-        nodes = represent(self._model, self._data, self._global_nodes, self._steps)
-        return nodes.cpu().numpy(), self._global_nodes.centres[-1].cpu().numpy()
+        """Return nodes, shape (n, d), and the global nodes that represent them, (n_g, d)."""
+        nodes = self._task.representations()
+        return nodes.cpu().numpy(), self._task.global_nodes.centres[-1].cpu().numpy()
 
-    def _train(self, round_number: int) -> list[EpochReport]:
-        self._rounds += 1
-        self._learner.begin_round(round_number)
-        return [
-            train_epoch(
-                self._model, self._learner.optimiser, self._data, self._global_nodes, self._steps
-            )
-            for _ in range(self._config.local_epochs)
-        ]
-
-    def _evaluate(self, reports: list[EpochReport]) -> dict[str, float]:
-        """Measured after local training, as in the paper; a measure without nodes is NaN."""
-        scores = predict(self._model, self._data, self._global_nodes, self._steps)
-        labels = self._data.labels
-        val, test = self._data.splits["val"], self._data.splits["test"]
-        return {
-            "train_loss": reports[-1].loss,
-            "val_accuracy": accuracy(scores[val], labels[val]),
-            "test_accuracy": accuracy(scores[test], labels[test]),
-            "skipped_steps": sum(report.skipped for report in reports),
-        }
-
-    def _take_over(self, received: Arrays) -> None:
-        """θ_i ← θ̂_i, μ_i ← μ̂_i; the counts stay, the coordinator keeps this client's order."""
+    def _load(self, received: Arrays) -> None:
+        """Set θ_i ← θ̂_i, μ_i ← μ̂_i; counts stay, as μ̂_i comes in this institution's order."""
         received = dict(received)
         averaged = received.pop(GLOBAL_NODES, None)
-        if received:
-            self._learner.load(received)
+        self._optimiser.load(received)
         if averaged is not None:
-            # The set that stands for this institution is its own: averaged like the others, all
+            # The set that represents this institution is its own: averaged like the others, all
             # institutions would soon look alike, whatever their data.
-            centres = self._global_nodes.centres.clone()
-            centres[: len(averaged)] = self._tensor(averaged)
-            self._global_nodes.centres = centres
+            centres = self._task.global_nodes.centres.clone()
+            centres[: len(averaged)] = to_tensor(averaged, self._device)
+            self._task.global_nodes.centres = centres
 
     def _protect(self, upload: Arrays, round_number: int) -> Release | None:
         """Clip and noise what the configuration names, in place."""
@@ -154,8 +120,8 @@ class FedGT(ClientMethod):
         mechanism = LaplaceMechanism(config.ldp_clip, config.ldp_noise, config.ldp_noise_seed)
         # An update's coordinates move by about the learning rate in each step of Adam.
         step = learning_rate(config, round_number) * config.local_epochs
-        origin = stable_number(self._institution)
-        parameters = {name for name, _ in self._model.named_parameters()}
+        origin = stable_hash(self._institution)
+        parameters = {name for name, _ in self._task.model.named_parameters()}
         for index, name in enumerate(sorted(protected)):
             scale = step if name in parameters else 1.0
             draw = (origin, round_number, index)
@@ -163,22 +129,16 @@ class FedGT(ClientMethod):
         coordinates = sum(upload[name].size for name in protected)
         return Release(mechanism.epsilon, coordinates, mechanism.private)
 
-    def _warnings(self, reports: list[EpochReport]) -> list[str]:
-        found = step_warnings(sum(report.skipped for report in reports))
-        if self._rounds > 1:
-            return found
-        found += label_warnings(self._data.labels[self._data.splits["train"]])
-        if not self._data.sampler.reachable:
+    def _data_warnings(self) -> list[str]:
+        found, nodes = super()._data_warnings(), self._task.graph.num_nodes
+        if not self._task.sampler.reachable:
             found.append("no links: nodes attend to themselves and the global nodes alone")
-        if len(self._data.labels) < self._config.global_nodes:
-            found.append(f"fewer nodes than global nodes ({len(self._data.labels)})")
+        if nodes < self._config.global_nodes:
+            found.append(f"fewer nodes than global nodes ({nodes})")
         return found
-
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.array(array)).to(self._data.labels.device)
 
 
 def _label_shares(graph: Graph) -> Array:
-    """Share of each class among the training nodes, shape (classes,)."""
+    """Return the share of each class among the training nodes, shape (classes,)."""
     counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
     return np.asarray(counts / max(counts.sum(), 1), dtype=np.float32)

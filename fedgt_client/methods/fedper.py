@@ -6,6 +6,6 @@ from fedgt_client.methods.fedavg import FedAvg
 class FedPer(FedAvg):
     """GraphSAGE whose classification layer never leaves the institution."""
 
-    def _travels(self, name: str) -> bool:
-        """The base layers of Algorithm 1; in a model of one layer, nothing but the head."""
+    def _is_exchanged(self, name: str) -> bool:
+        """Exchange the base layers of Algorithm 1; with a single layer, nothing."""
         return not name.startswith(f"layers.{self._config.layers - 1}.")

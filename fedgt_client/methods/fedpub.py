@@ -5,107 +5,118 @@ import torch
 from torch import Tensor
 
 from fedgt_client.graph import Graph
-from fedgt_client.learner import choose_device
-from fedgt_client.methods.backbone import Backbone
 from fedgt_client.methods.base import Arrays, LocalResult
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.features import to_tensor
+from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.masked_gcn import MaskedGCN, is_mask
+from fedgt_client.training.optimiser import learning_rate
+from fedgt_client.training.task import GraphTask
 from shared.config import RunConfig
 from shared.files import Array
 from shared.wire import FUNCTIONAL_EMBEDDING
 
-# As in the authors' code: below which mask a weight is not used; λ2 of the proximal term; the
+# As in the authors' code: the mask below which a weight is not used; λ2 of the proximal term; the
 # random graph.
 _UNUSED = 1e-3
 _PROXIMITY = 1e-3
-_BLOCKS, _BLOCK_NODES, _LINK = 5, 100, 0.1
+_BLOCKS, _BLOCK_NODES, _EDGE_PROBABILITY = 5, 100, 0.1
 
 
-class FedPub(Backbone):
-    """A GCN whose masks stay here, and what it makes of a random graph that all share.
+class MaskedTask(GraphTask):
+    """Trains a masked GCN with the two penalties of equation 6.
 
-    In the authors' code the two penalties of equation 6 are of detached tensors and move nothing.
-    Here they do. That on the masks is a proximal step of its own: as a part of the gradient, Adam
-    turns it into full steps, which erase what others have learned of features not seen here.
+    In the authors' code the penalties are computed on detached tensors and have no effect. Here
+    they have. The one on the masks is a proximal step of its own: as a part of the gradient, Adam
+    would turn it into full steps, which erase what others have learned of features not seen here.
 
-    The authors' λ1 of 1e-3, on a mask that starts at one, moves it by lr · λ1 · rounds = 0.001 in a
-    whole run: no weight would ever be left out. With 0.5, the default, a mask that the loss pushes
+    With the authors' λ1 of 1e-3, a mask that starts at one moves by lr · λ1 · rounds = 0.001 in a
+    whole run: no weight would ever be dropped. With 0.5, the default, a mask that the loss pushes
     down, too, ends at 0 and stays there.
     """
 
-    def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
-        super().__init__(graph, config, institution)
-        device = choose_device(config.device)
-        features, links = random_graph(graph.num_features, config.seed)
-        self._random_features = torch.from_numpy(features).to(device)
-        self._random_links = torch.from_numpy(links).to(device)
-        self._received: dict[str, Tensor] = {}
+    model: MaskedGCN
 
-    def _build(self, graph: Graph) -> GraphModel:
-        from fedgt_client.model.masked_gcn import MaskedGCN
+    def __init__(self, model: MaskedGCN, graph: GraphTensors, batch_size: int) -> None:
+        super().__init__(model, graph, batch_size)
+        self.received: dict[str, Tensor] = {}  # θ̂ that θ stays close to
+        self.shrinkage = 0.0  # η λ1, which every step takes from the masks
 
-        self._gcn = MaskedGCN(
-            graph.num_features,
-            graph.num_classes,
-            width=self._config.hidden,
-            layers=self._config.layers,
-            dropout=self._config.dropout,
-            threshold=_UNUSED,
-        )
-        return self._gcn
-
-    def _travels(self, name: str) -> bool:
-        """All but the masks."""
-        return not name.endswith("mask")
-
-    def _penalty(self) -> Tensor | float:
-        """λ2 Σ ‖θ − θ̂‖_2 of equation 6; the first θ̂ is nothing to stay near to."""
-        if self._rounds == 1:
+    def penalty(self) -> Tensor | float:
+        """Return λ2 Σ ‖θ − θ̂‖_2."""
+        if not self.received:
             return 0.0
         changes = [
-            parameter - self._received[name]
-            for name, parameter in self._gcn.named_parameters()
-            if name in self._received
+            parameter - self.received[name]
+            for name, parameter in self.model.named_parameters()
+            if name in self.received
         ]
-        # The root has no gradient at 0, where every round starts.
+        # The square root has no gradient at 0, where every round starts.
         lengths = [(change.square().sum() + 1e-12).sqrt() for change in changes]
-        return _PROXIMITY * sum(lengths, start=torch.zeros(()).to(self._random_features))
+        return _PROXIMITY * sum(lengths, start=torch.zeros((), device=self.graph.device))
 
-    def _after_step(self) -> None:
-        """The proximal step of λ1 ‖μ‖_1: every mask goes η λ1 towards 0, and not beyond."""
-        shrink = self._learner.optimiser.param_groups[0]["lr"] * self._config.mask_penalty
-        with torch.no_grad():
-            for mask in self._gcn.masks():
-                mask.copy_(mask.sign() * (mask.abs() - shrink).clamp_min(0.0))
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Move every mask towards 0 and not beyond: the proximal step of λ1 ‖μ‖_1."""
+        for mask in self.model.masks():
+            mask.copy_(mask.sign() * (mask.abs() - self.shrinkage).clamp_min(0.0))
+
+
+class FedPub(TrainedMethod[MaskedTask]):
+    """A GCN with local masks, and its output on a random graph that all institutions share."""
+
+    def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
+        super().__init__(graph, config, institution)
+        features, edges = random_graph(graph.num_features, config.seed)
+        self._random_features = to_tensor(features, self._device)
+        self._random_edges = to_tensor(edges, self._device)
+
+    def _build_task(self, graph: Graph) -> MaskedTask:
+        config = self._config
+        model = MaskedGCN(
+            graph.num_features,
+            graph.num_classes,
+            width=config.hidden,
+            layers=config.layers,
+            dropout=config.dropout,
+            threshold=_UNUSED,
+        )
+        return MaskedTask(model, GraphTensors.of(graph, self._device), config.batch_size)
+
+    def _is_exchanged(self, name: str) -> bool:
+        """Exchange all but the masks."""
+        return not is_mask(name)
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
-        """Δθ and the functional embedding, line 7 of Algorithm 1."""
-        device = self._random_links.device
-        self._received = {
-            name: torch.from_numpy(np.array(array)).to(device) for name, array in received.items()
-        }
+        """Upload Δθ and the functional embedding, line 7 of Algorithm 1."""
+        task, rate = self._task, learning_rate(self._config, round_number)
+        task.shrinkage = rate * self._config.mask_penalty
+        # The first θ̂ is random: there is no reason to stay close to it.
+        close_to = received if self._rounds else {}
+        task.received = {name: to_tensor(array, self._device) for name, array in close_to.items()}
         result = super().fit(received, round_number)
         upload = result.upload | {FUNCTIONAL_EMBEDDING: self._functional_embedding()}
-        sparsity = {"mask_sparsity": self._gcn.sparsity()}
+        sparsity = {"mask_sparsity": task.model.sparsity()}
         return LocalResult(upload, result.metrics | sparsity, result.warnings)
 
     @torch.no_grad()
     def _functional_embedding(self) -> Array:
-        """Mean representation of the random graph's nodes, equation 4, shape (d,)."""
-        self._gcn.eval()
-        nodes = self._gcn.representations(
-            self._random_features, len(self._random_features), self._random_links
-        )
+        """Return the mean representation of the random graph's nodes, equation 4, shape (d,)."""
+        model, features = self._task.model.eval(), self._random_features
+        nodes = model.representations(features, len(features), self._random_edges)
         return nodes.mean(dim=0).cpu().numpy()
 
 
 def random_graph(features: int, seed: int) -> tuple[Array, Array]:
-    """Blocks of a stochastic block model without links between them, and normal features.
+    """Draw blocks of a stochastic block model without edges between them, and normal features.
 
-    The same for everyone: from the run's seed alone. Returns shapes (500, features) and (2, arcs).
+    It depends on the run's seed alone and so is the same for all institutions. Returns shapes
+    (500, features) and (2, arcs).
     """
     rng = np.random.default_rng(seed)
     nodes = _BLOCKS * _BLOCK_NODES
     block = np.arange(nodes) // _BLOCK_NODES
-    linked = np.triu(rng.random((nodes, nodes)) < _LINK, 1) & (block[:, None] == block[None, :])
-    links = np.stack(np.nonzero(linked | linked.T)).astype(np.int64)
-    return rng.standard_normal((nodes, features)).astype(np.float32), links
+    chosen = rng.random((nodes, nodes)) < _EDGE_PROBABILITY
+    linked = np.triu(chosen, 1) & (block[:, None] == block[None, :])
+    edges = np.stack(np.nonzero(linked | linked.T)).astype(np.int64)
+    return rng.standard_normal((nodes, features)).astype(np.float32), edges

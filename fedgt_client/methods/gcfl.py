@@ -1,4 +1,4 @@
-"""GCFL+ at an institution (Xie et al. 2021): that of FedAvg, and one more number."""
+"""GCFL+ at an institution (Xie et al. 2021): FedAvg's client half with one more metric."""
 
 from torch.nn.utils import get_total_norm
 
@@ -8,11 +8,11 @@ from shared.wire import GRADIENT_NORM
 
 
 class GCFL(FedAvg):
-    """Says how long its last gradient was; the coordinator compares series of them."""
+    """Reports the norm of its last gradient; the coordinator compares series of them."""
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
-        """A round of FedAvg with ‖g_i‖ of its last step, section 4.3."""
+        """Run a round of FedAvg and report ‖g_i‖ of its last step, section 4.3."""
         result = super().fit(received, round_number)
-        gradients = [p.grad for p in self._model.parameters() if p.grad is not None]
+        gradients = [p.grad for p in self._task.model.parameters() if p.grad is not None]
         norm = float(get_total_norm(gradients)) if gradients else 0.0
         return LocalResult(result.upload, result.metrics | {GRADIENT_NORM: norm}, result.warnings)

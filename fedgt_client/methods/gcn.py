@@ -1,25 +1,27 @@
-"""A plain two-layer GCN trained at home: the honest yardstick."""
+"""A plain two-layer GCN trained locally: the baseline of an institution on its own."""
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
 from fedgt_client.methods.base import Arrays, LocalResult
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.gcn import GCN
+from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.training.task import GraphTask
 
 
-class GCNAtHome(Backbone):
-    """What an institution would pick that knows of no federation; only metrics are sent."""
+class LocalGCN(TrainedMethod[GraphTask]):
+    """A GCN without federation; only metrics are sent."""
 
-    def _build(self, graph: Graph) -> GraphModel:
-        from fedgt_client.model.gcn import GCN
-
-        return GCN(
+    def _build_task(self, graph: Graph) -> GraphTask:
+        config = self._config
+        model = GCN(
             graph.num_features,
             graph.num_classes,
-            width=self._config.hidden,
-            layers=self._config.layers,
-            dropout=self._config.dropout,
+            width=config.hidden,
+            layers=config.layers,
+            dropout=config.dropout,
         )
+        return GraphTask(model, GraphTensors.of(graph, self._device), config.batch_size)
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
-        """Train on from where the last round ended."""
+        """Continue training from the end of the last round."""
         return self._train(round_number)

@@ -1,21 +1,24 @@
 """Gophormer (Zhao et al. 2021) under FedAvg."""
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
-from fedgt_client.model.gnn import GraphModel
+from fedgt_client.methods.trained import TrainedMethod
 from fedgt_client.model.gophormer import Gophormer
+from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.training.task import GraphTask
 
 
-class FedGophormer(Backbone):
-    """A transformer over ego-graphs that GraphSAGE's sampling draws."""
+class FedGophormer(TrainedMethod[GraphTask]):
+    """A transformer over ego-graphs, sampled as in GraphSAGE."""
 
-    def _build(self, graph: Graph) -> GraphModel:
-        return Gophormer(
+    def _build_task(self, graph: Graph) -> GraphTask:
+        config = self._config
+        model = Gophormer(
             graph.num_features,
             graph.num_classes,
-            width=self._config.hidden,
-            layers=self._config.layers,
-            heads=self._config.heads,
-            samples=self._config.samples,
-            dropout=self._config.dropout,
+            width=config.hidden,
+            layers=config.layers,
+            heads=config.heads,
+            samples=config.samples,
+            dropout=config.dropout,
         )
+        return GraphTask(model, GraphTensors.of(graph, self._device), config.batch_size)

@@ -2,33 +2,30 @@
 
 from dataclasses import replace
 
-import torch
-
 from fedgt_client.graph import Graph
-from fedgt_client.methods.backbone import Backbone
-from fedgt_client.model.features import to_tensor, with_columns
-from fedgt_client.model.gnn import GraphModel, GraphTensors
-from fedgt_client.model.inputs import ENCODING_SCALE
+from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.model.features import with_columns
+from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.graphgps import GraphGPS
 from fedgt_client.preprocess.laplacian import laplacian_encoding
+from fedgt_client.training.task import GraphTask
 
 
-class FedGraphGPS(Backbone):
-    """GIN and Performer side by side, on features with a Laplacian encoding beside them."""
+class FedGraphGPS(TrainedMethod[GraphTask]):
+    """GIN and Performer in parallel, on features concatenated with a Laplacian encoding."""
 
-    def _build(self, graph: Graph) -> GraphModel:
-        from fedgt_client.model.graphgps import GraphGPS
-
-        return GraphGPS(
+    def _build_task(self, graph: Graph) -> GraphTask:
+        config = self._config
+        model = GraphGPS(
             graph.num_features,
             graph.num_classes,
-            width=self._config.hidden,
-            layers=self._config.layers,
-            heads=self._config.heads,
-            dimensions=self._config.positional_dimensions,
-            dropout=self._config.dropout,
+            width=config.hidden,
+            layers=config.layers,
+            heads=config.heads,
+            dimensions=config.positional_dimensions,
+            dropout=config.dropout,
         )
-
-    def _tensors(self, graph: Graph, device: torch.device) -> GraphTensors:
-        plain = super()._tensors(graph, device)
-        encoding = laplacian_encoding(graph, self._config.positional_dimensions) * ENCODING_SCALE
-        return replace(plain, features=with_columns(plain.features, to_tensor(encoding, device)))
+        encoding = laplacian_encoding(graph, config.positional_dimensions)
+        tensors = GraphTensors.of(graph, self._device, encoding)
+        tensors = replace(tensors, features=with_columns(tensors.features, tensors.encoding))
+        return GraphTask(model, tensors, config.batch_size)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgt_client.model.blocks import Block
-from fedgt_client.model.links import Links
+from fedgt_client.model.blocks import AttentionBlock
+from fedgt_client.model.sparse_attention import SparseAttention
 
 
 class HybridAttention(nn.Module):
@@ -41,8 +41,8 @@ class HybridAttention(nn.Module):
             self.register_parameter("local_scale", None)
             self.register_parameter("global_bias", None)
 
-    def forward(self, nodes: Tensor, global_nodes: Tensor, block: Block) -> Tensor:
-        """Attend.
+    def forward(self, nodes: Tensor, global_nodes: Tensor, block: AttentionBlock) -> Tensor:
+        """Return the attention output of every query.
 
         Parameters
         ----------
@@ -62,14 +62,16 @@ class HybridAttention(nn.Module):
                 rows.index_select(0, block.queries) for rows in (query, key, value)
             )
         query = query.reshape(-1, heads, size) / math.sqrt(size)  # (q, h, d/h)
-        links = Links(block.samples, heads, len(nodes))
+        sparse = SparseAttention(block.samples, heads, len(nodes))
         distant = functional.linear(
             global_nodes, self.query_key_value.weight[width:], self.query_key_value.bias[width:]
         )
         global_key, global_value = distant.view(-1, 2, heads, size).unbind(1)  # (n_g, h, d/h) each
 
         own_score = (query * own_key.view_as(query)).sum(-1, keepdim=True)  # (q, h, 1)
-        local_score = links.scores(query.view(-1, size), key.reshape(-1, size)).view(-1, heads, n_s)
+        local_score = sparse.scores(query.view(-1, size), key.reshape(-1, size)).view(
+            -1, heads, n_s
+        )
         global_score = torch.einsum("qhd,ghd->qhg", query, global_key)  # (q, h, n_g)
         if self.local_scale is not None:
             local_score = local_score + block.log_weight.unsqueeze(1) * self.local_scale[:, None]
@@ -80,7 +82,9 @@ class HybridAttention(nn.Module):
         own_weight, local_weight, global_weight = weights.split([1, n_s, len(global_nodes)], dim=2)
         attended = (
             own_weight * own_value.view_as(query)
-            + links.mix(local_weight.reshape(-1, n_s), value.reshape(-1, size)).view_as(query)
+            + sparse.weighted_sum(local_weight.reshape(-1, n_s), value.reshape(-1, size)).view_as(
+                query
+            )
             + torch.einsum("qhg,ghd->qhd", global_weight, global_value)
         )
         output: Tensor = self.out(attended.view(-1, width))

@@ -1,18 +1,17 @@
-"""Which representations each layer reads and writes: the whole subgraph, or a batch of it."""
+"""Neighbourhood expansion: which node representations each layer reads and writes."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from fedgt_client.model.inputs import NodeInputs
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.sampling import Samples
 
 
 @dataclass(frozen=True)
-class Block:
-    """One layer's work. Positions count in the layer's input."""
+class AttentionBlock:
+    """One attention layer's work. Positions count in the layer's input."""
 
     queries: Tensor | None  # shape: (q,), input positions of the outputs; None: all, in order
     samples: Tensor  # shape: (q, n_s), input positions that each query attends to
@@ -21,51 +20,30 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A forward pass: what goes in, and which of the outputs are wanted."""
+class MessageBlock:
+    """One message-passing layer's work."""
 
-    inputs: NodeInputs
-    blocks: list[Block]
-    targets: Tensor  # shape: (t,), node ids that the pass is for
-    outputs: Tensor | None  # shape: (t,), their rows in the output; None: all, in order
+    inputs: Tensor  # shape: (i,), node ids; the targets come first
+    targets: int
+    edge_index: Tensor  # shape: (2, e), positions in ``inputs``, from neighbour to target
 
 
-def batches(
-    inputs: NodeInputs, samples: Samples, nodes: Tensor, *, size: int, layers: int
-) -> Iterator[Batch]:
-    """The passes that compute ``nodes``.
+def attention_blocks(
+    samples: Samples, nodes: Tensor, layers: int
+) -> tuple[Tensor, list[AttentionBlock]]:
+    """Return what ``layers`` attention layers need for the outputs of ``nodes``.
 
-    ``size`` 0 is a single pass over the whole subgraph, which computes every other node along the
-    way; otherwise each pass computes ``size`` of the nodes and, by neighbourhood expansion, what
-    they need.
+    The result is the node ids whose features are the first layer's input, and a block for each
+    layer.
     """
-    if size == 0:
-        block = Block(None, samples.nodes, samples.mask, samples.log_weight)
-        yield Batch(inputs, [block] * layers, nodes, nodes)
-        return
-    for targets in nodes.split(size):
-        needed, blocks = expand(samples, targets, layers)
-        yield Batch(inputs.rows(needed), blocks, targets, None)
-
-
-def expand(samples: Samples, nodes: Tensor, layers: int) -> tuple[Tensor, list[Block]]:
-    """What ``layers`` layers need for the outputs of ``nodes``, by neighbourhood expansion.
-
-    Returns the node ids whose features are the first layer's input, and a block for each layer.
-    """
-    blocks: list[Block] = []
+    blocks: list[AttentionBlock] = []
     for _ in range(layers):
-        drawn, mask = samples.nodes[nodes], samples.mask[nodes]
-        # The queries come first in the input, then whoever else they attend to.
-        others = torch.unique(drawn[mask])
-        others = others[~torch.isin(others, nodes)]
-        inputs = torch.cat([nodes, others])
-        position = torch.empty(len(samples.nodes), dtype=torch.long, device=nodes.device)
-        position[inputs] = torch.arange(len(inputs), device=nodes.device)
+        sampled, mask = samples.nodes[nodes], samples.mask[nodes]
+        inputs, position = _with_neighbours(nodes, sampled[mask], len(samples.nodes))
         blocks.append(
-            Block(
+            AttentionBlock(
                 torch.arange(len(nodes), device=nodes.device),
-                position[drawn.where(mask, nodes[:, None])],
+                position[sampled.where(mask, nodes[:, None])],
                 mask,
                 samples.log_weight[nodes],
             )
@@ -74,10 +52,41 @@ def expand(samples: Samples, nodes: Tensor, layers: int) -> tuple[Tensor, list[B
     return nodes, blocks[::-1]
 
 
-def whole_graph_bytes(nodes: int, *, samples: int, width: int, layers: int) -> int:
-    """About what a training step over all nodes keeps in memory.
+def message_block(graph: GraphTensors, nodes: Tensor, samples: int | None) -> MessageBlock:
+    """Return the block of all neighbours of ``nodes``, or of ``samples`` sampled for each."""
+    sources, targets = sampled_neighbours(graph, nodes, samples)
+    inputs, position = _with_neighbours(nodes, sources, graph.num_nodes)
+    return MessageBlock(inputs, len(nodes), torch.stack([position[sources], targets]))
 
-    A layer gathers n_s keys and values for each node, keeps their products for the backward pass,
-    and holds some twenty further vectors a node (projections, feed-forward, normalisations).
+
+def sampled_neighbours(
+    graph: GraphTensors, nodes: Tensor, samples: int | None
+) -> tuple[Tensor, Tensor]:
+    """Return neighbours of ``nodes`` and, for each, the position in ``nodes`` it belongs to.
+
+    All neighbours, or ``samples`` of each node without replacement.
     """
-    return 4 * nodes * layers * width * (4 * samples + 20)
+    starts, counts = graph.indptr[nodes], graph.indptr.diff()[nodes]
+    rows = torch.arange(len(nodes), device=nodes.device).repeat_interleave(counts)
+    first = counts.cumsum(0) - counts  # where each row starts in the result
+    rank = torch.arange(len(rows), device=nodes.device) - first[rows]
+    sources = graph.neighbours[starts[rows] + rank]
+    if samples is None:
+        return sources, rows
+    # Sorting by row plus a random fraction shuffles within each row.
+    shuffled = (rows + torch.rand(len(rows), dtype=torch.float64, device=rows.device)).argsort()
+    kept = shuffled[rank < samples]
+    return sources[kept], rows[kept]
+
+
+def _with_neighbours(nodes: Tensor, neighbours: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return a layer's input, ``nodes`` first, then their other neighbours; and each id's position.
+
+    The position is undefined for nodes that are not in the input, shape (num_nodes,).
+    """
+    others = torch.unique(neighbours)
+    others = others[~torch.isin(others, nodes)]
+    inputs = torch.cat([nodes, others])
+    position = torch.empty(num_nodes, dtype=torch.long, device=nodes.device)
+    position[inputs] = torch.arange(len(inputs), device=nodes.device)
+    return inputs, position

@@ -1,7 +1,7 @@
-"""Features of nodes, dense or sparse, behind the same few operations.
+"""Node features, dense or sparse, with the same operations.
 
-Bags of words are some hundred times smaller than the matrix they stand for; no model but those
-that say so makes them dense.
+Sparse bags of words are some hundred times smaller than the dense matrix; models keep them sparse
+unless they say otherwise.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Bags:
     width: int  # p
 
     def rows(self, nodes: Tensor) -> "Bags":
-        """The bags of ``nodes``, in their order."""
+        """Return the bags of ``nodes``, in their order."""
         lengths = self.offsets.diff()[nodes]
         offsets = functional.pad(lengths.cumsum(0), (1, 0))
         shift = (self.offsets[:-1][nodes] - offsets[:-1]).repeat_interleave(lengths)
@@ -34,7 +34,7 @@ class Bags:
         return Bags(self.columns[places], self.values[places], offsets, self.width)
 
     def dense(self) -> Tensor:
-        """With all zeros, shape (n, p)."""
+        """Return the dense matrix, shape (n, p)."""
         lengths = self.offsets.diff()
         nodes = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
         matrix = self.values.new_zeros(len(lengths), self.width)
@@ -46,9 +46,9 @@ Features = Tensor | Bags  # shape: (n, p)
 
 
 def unit_features(graph: Graph, device: torch.device) -> Features:
-    """Features of all nodes of a graph, each row scaled to unit length.
+    """Return the features of all nodes of a graph, each row scaled to unit length.
 
-    Bags of words of any length and standardised columns so meet a model at one scale.
+    So bags of words of any length and standardised columns have the same scale.
     """
     features = graph.features
     if not isinstance(features, csr_array):
@@ -66,29 +66,29 @@ def unit_features(graph: Graph, device: torch.device) -> Features:
 
 
 def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
-    """A copy: memory-mapped arrays are read-only, which torch does not support."""
+    """Copy an array to the device: memory-mapped ones are read-only, which torch cannot use."""
     return torch.from_numpy(np.array(array)).to(device)
 
 
 def rows_of(features: Features, nodes: Tensor) -> Features:
-    """Those of ``nodes``, in their order."""
+    """Return the rows of ``nodes``, in their order."""
     return features.rows(nodes) if isinstance(features, Bags) else features[nodes]
 
 
 def dense(features: Features) -> Tensor:
-    """Shape (n, p)."""
+    """Return the dense matrix, shape (n, p)."""
     return features.dense() if isinstance(features, Bags) else features
 
 
 def scaled(features: Features, factor: float) -> Features:
-    """Every entry times ``factor``."""
+    """Multiply every entry by ``factor``."""
     if isinstance(features, Bags):
         return replace(features, values=features.values * factor)
     return features * factor
 
 
 def with_columns(features: Features, columns: Tensor) -> Features:
-    """Further columns, shape (n, k), behind those there are."""
+    """Append columns, shape (n, k)."""
     if not isinstance(features, Bags):
         return torch.cat([features, columns], dim=1)
     (count, more), nodes = columns.shape, torch.arange(len(columns), device=columns.device)
@@ -104,21 +104,21 @@ def with_columns(features: Features, columns: Tensor) -> Features:
 
 
 def times(features: Features, factors: Tensor) -> Features:
-    """Every column times its factor, shape (p,)."""
+    """Multiply every column by its factor, shape (p,)."""
     if isinstance(features, Bags):
         return replace(features, values=features.values * factors[features.columns])
     return features * factors
 
 
 def dropout(features: Features, share: float, *, training: bool) -> Features:
-    """Entries dropped at random; those that are zero would not show it."""
+    """Drop entries at random; for sparse features, of those that are stored."""
     if isinstance(features, Bags):
         return replace(features, values=dropped(features.values, share, training=training))
     return dropped(features, share, training=training)
 
 
 def project(features: Features, weight: Tensor) -> Tensor:
-    """X W, shapes (n, p) and (p, d) to (n, d)."""
+    """Return X W, shapes (n, p) and (p, d) to (n, d)."""
     if not isinstance(features, Bags):
         return features @ weight
     return functional.embedding_bag(

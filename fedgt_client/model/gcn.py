@@ -9,7 +9,8 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fedgt_client.model.features import Features, dropout, project
-from fedgt_client.model.gnn import GraphModel, GraphTensors
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GCN(GraphModel):
@@ -24,7 +25,7 @@ class GCN(GraphModel):
         self._dropout = dropout
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
         edge_index, weights = gcn_norm(graph.edge_index(), num_nodes=graph.num_nodes)
         hidden: Features = graph.features
         for depth, layer in enumerate(list[GCNConv](self.layers)):

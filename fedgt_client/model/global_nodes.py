@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-# A cluster that has held less than this share of a node of late has died. It must not come late:
-# clusters that start again move what trained attention has learned to look at.
+# A cluster whose running count is below this is dead. It must be detected early: a cluster that is
+# restarted moves what trained attention has learned to attend to.
 _DEAD = 0.5
 # In units of the normalised representations.
 _INITIAL_SCALE = 0.3
@@ -15,7 +15,7 @@ _INITIAL_SCALE = 0.3
 def update_global_nodes(
     points: Tensor, centres: Tensor, counts: Tensor, momentum: float
 ) -> tuple[Tensor, Tensor]:
-    """Algorithm 1: move each centre towards the points nearest to it.
+    """Move each centre towards the points nearest to it, Algorithm 1.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ def update_global_nodes(
     Returns
     -------
     The new centres and counts. A cluster whose count has decayed to nothing, for which line 4
-    would divide by zero, starts again at the point worst served by the others. Without any
-    points all stays as it is.
+    would divide by zero, is restarted at the point furthest from all centres. Without
+    points nothing changes.
     """
     if not len(points):
         return centres, counts
@@ -50,7 +50,7 @@ def update_global_nodes(
 class GlobalNodes:
     """A set of n_g global nodes for every layer boundary 0…L, without gradients.
 
-    Layer l + 1 attends to set l; the last set stands for the institution when the coordinator
+    Layer l + 1 attends to set l; the last set represents the institution when the coordinator
     compares institutions, and nothing attends to it.
     """
 
@@ -63,23 +63,24 @@ class GlobalNodes:
     def initial(
         cls, *, sets: int, count: int, width: int, momentum: float, seed: int
     ) -> "GlobalNodes":
-        """μ^(1) of Algorithm 3: the same at every institution.
+        """Create μ^(1) of Algorithm 3, the same at every institution.
 
-        From a common start, the same global node comes to stand for the same kind of nodes
-        everywhere; started on each institution's own points, like institutions end in unlike
-        places. Near the origin, so that a point's nearest centre is the one in its direction.
+        From a common start, the same global node comes to represent the same kind of nodes
+        everywhere; started on each institution's own points, similar institutions would end with
+        dissimilar centres. Near the origin, so that a point's nearest centre is the one in its
+        direction.
         """
-        chance = torch.Generator().manual_seed(seed)
-        centres = _INITIAL_SCALE * torch.randn(sets, count, width, generator=chance)
-        # One node each: the first points weigh more than where chance has put a centre.
+        generator = torch.Generator().manual_seed(seed)
+        centres = _INITIAL_SCALE * torch.randn(sets, count, width, generator=generator)
+        # A count of one each: the first points outweigh the random start.
         return cls(centres, torch.ones(sets, count), momentum)
 
     def to(self, device: torch.device) -> "GlobalNodes":
-        """The same on ``device``."""
+        """Return a copy on ``device``."""
         return GlobalNodes(self.centres.to(device), self.counts.to(device), self._momentum)
 
     def update(self, representations: Sequence[Tensor]) -> None:
-        """Algorithm 1 at every layer boundary."""
+        """Apply Algorithm 1 at every layer boundary."""
         if not self.centres.shape[1]:
             return
         moved = [
@@ -94,6 +95,6 @@ class GlobalNodes:
 
 
 def _finite_rows(points: Tensor) -> Tensor:
-    """Without points that are not finite: one broken node would spoil a centre for good."""
+    """Remove points that are not finite: a single one would make a centre useless for good."""
     finite = points.isfinite().all(dim=1)
     return points if bool(finite.all()) else points[finite]

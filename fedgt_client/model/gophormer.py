@@ -4,9 +4,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedgt_client.model.blocks import sampled_neighbours
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.features import dropout, rows_of
-from fedgt_client.model.gnn import FeatureEncoder, GraphModel, GraphTensors, drawn
+from fedgt_client.model.graph_model import FeatureEncoder, GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 # Highest power of the normalised adjacency in the proximity encoding.
 _POWERS = 2
@@ -19,8 +21,8 @@ class Gophormer(GraphModel):
 
     The sequence is the paper's Node2Seq with GraphSAGE sampling (section 3.2); attention between
     its nodes is biased by proximity (section 3.3). Left out: its consistency regularisation, its
-    learnable global nodes, and the mean over several draws in evaluation. Who is drawn twice stands
-    in the sequence twice.
+    learnable global nodes, and the mean over several samples in evaluation. A node that is sampled
+    twice is in the sequence twice.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class Gophormer(GraphModel):
         self._dropout = dropout
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
         members, mask = ego_graphs(graph, nodes, self._samples)
         # Each distinct node is encoded once.
         distinct, place = members.unique(return_inverse=True)
@@ -51,7 +53,7 @@ class Gophormer(GraphModel):
         encoded = self.encoder(inputs)
         if self.training:
             return self._scores(graph, encoded, distinct, place, mask)
-        # Sequences of like length together have little padding.
+        # Sequences of similar length need little padding.
         order = mask.sum(1).argsort()
         scores = [
             self._scores(graph, encoded, distinct, place[rows], mask[rows])
@@ -62,14 +64,14 @@ class Gophormer(GraphModel):
     def _scores(
         self, graph: GraphTensors, encoded: Tensor, distinct: Tensor, place: Tensor, mask: Tensor
     ) -> Tensor:
-        """Of sequences whose members have the node ids ``distinct[place]``, shape (b, classes)."""
-        place, mask = without_gaps(place, mask)
+        """Return scores of the sequences with node ids ``distinct[place]``, shape (b, classes)."""
+        place, mask = compact(place, mask)
         closeness = proximity(graph, distinct[place], mask)
         present, place = place.unique(return_inverse=True)
         tokens = encoded.index_select(0, present)
         for depth, layer in enumerate(self.layers, start=1):
             last = depth == len(self.layers)
-            # Of the last layer only the node itself is read, which is every sequence's first.
+            # Of the last layer only the node itself is read, the first of every sequence.
             tokens = layer(tokens, place, closeness, mask, first=1 if last else None)
             place = (mask.reshape(-1).cumsum(0) - 1).view_as(mask)
         scores: Tensor = self.head(self.norm(tokens))
@@ -100,7 +102,7 @@ class EgoLayer(nn.Module):
         *,
         first: int | None = None,
     ) -> Tensor:
-        """What becomes of the real members of every sequence, or of its ``first`` ones.
+        """Return the output for the real members of every sequence, or for its ``first`` ones.
 
         Parameters
         ----------
@@ -129,7 +131,7 @@ class EgoLayer(nn.Module):
         return fed
 
     def _of_heads(self, part: Tensor, place: Tensor) -> Tensor:
-        """Each member's vector, shapes (s, d) and (b, t) to (b, heads, t, d / heads)."""
+        """Gather each member's vector, shapes (s, d) and (b, t) to (b, heads, t, d / heads)."""
         chosen = part.index_select(0, place.reshape(-1))
         return chosen.view(*place.shape, self._heads, -1).transpose(1, 2)
 
@@ -137,7 +139,7 @@ class EgoLayer(nn.Module):
 def ego_graphs(
     graph: GraphTensors, nodes: Tensor, samples: int, hops: int = 2
 ) -> tuple[Tensor, Tensor]:
-    """Each node with up to ``samples`` sampled neighbours of every node of the hop before.
+    """Return each node with up to ``samples`` sampled neighbours of every node one hop before.
 
     Returns
     -------
@@ -148,33 +150,33 @@ def ego_graphs(
     masks[0] = masks[0].to(nodes.device)
     for _ in range(hops):
         parents, alive = members[-1].reshape(-1), masks[-1].reshape(-1)
-        found, rows = drawn(graph, parents, samples)
+        found, rows = sampled_neighbours(graph, parents, samples)
         counts = torch.bincount(rows, minlength=len(parents))
         first = counts.cumsum(0) - counts
-        # Those drawn come row by row.
+        # The sampled neighbours come row by row.
         column = torch.arange(len(rows), device=nodes.device) - first[rows]
-        drawn_nodes = parents[:, None].repeat(1, samples)
-        drawn_nodes[rows, column] = found
-        present = torch.zeros_like(drawn_nodes, dtype=torch.bool)
+        sampled = parents[:, None].repeat(1, samples)
+        sampled[rows, column] = found
+        present = torch.zeros_like(sampled, dtype=torch.bool)
         present[rows, column] = True
         present &= alive[:, None]
-        members.append(drawn_nodes.view(len(nodes), -1))
+        members.append(sampled.view(len(nodes), -1))
         masks.append(present.view(len(nodes), -1))
     mask = torch.cat(masks, dim=1)
     return torch.cat(members, dim=1).where(mask, nodes[:, None]), mask
 
 
-def without_gaps(members: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The same ego-graphs, real members first, no longer than the longest of them."""
+def compact(members: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Move real members first and cut the padding to the longest of the ego-graphs."""
     longest = int(mask.sum(1).max())
     order = mask.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :longest]
     return members.gather(1, order), mask.gather(1, order)
 
 
 def proximity(graph: GraphTensors, members: Tensor, mask: Tensor) -> Tensor:
-    """Powers 0, 1, … of D^-1/2 (A + I) D^-1/2 within each ego-graph, shape (b, powers, t, t)."""
+    """Return powers 0, 1, … of D^-1/2 (A + I) D^-1/2 in each ego-graph, (b, powers, t, t)."""
     degree = graph.indptr.diff().float() + 1.0
-    scale = degree.rsqrt()[members] * mask  # masked nodes are near nobody
+    scale = degree.rsqrt()[members] * mask  # masked nodes are close to no other
     adjacency = linked(graph, members) * scale[:, :, None] * scale[:, None, :]
     same = (members[:, :, None] == members[:, None, :]) & mask[:, :, None] & mask[:, None, :]
     powers = [same.float()]
@@ -184,7 +186,7 @@ def proximity(graph: GraphTensors, members: Tensor, mask: Tensor) -> Tensor:
 
 
 def linked(graph: GraphTensors, members: Tensor) -> Tensor:
-    """A + I between the members of each ego-graph, shape (b, t, t)."""
+    """Return A + I between the members of each ego-graph, shape (b, t, t)."""
     count = graph.num_nodes
     rows = graph.all_nodes().repeat_interleave(graph.indptr.diff())
     # Rows in order and sorted in themselves: one sorted number for each arc.

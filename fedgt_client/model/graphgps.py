@@ -5,13 +5,14 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GPSConv
 
 from fedgt_client.model.features import dropout, times
-from fedgt_client.model.gnn import FeatureEncoder, GraphModel, GraphTensors
+from fedgt_client.model.graph_model import FeatureEncoder, GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GraphGPS(GraphModel):
     """GPS layers (equations 1 to 4) over the whole subgraph.
 
-    The last ``dimensions`` columns of the features are the encoding; their signs are drawn anew in
+    The last ``dimensions`` columns of the features are the encoding; their signs are redrawn in
     training, as eigenvectors have none. Layer instead of batch normalisation: it has no running
     statistics, of which an average over institutions would mean nothing.
     """
@@ -47,7 +48,7 @@ class GraphGPS(GraphModel):
         self._dropout = dropout
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
         inputs, edge_index = graph.features, graph.edge_index()
         if self.training:
             signs = torch.ones(len(self.encoder.weight), device=edge_index.device)

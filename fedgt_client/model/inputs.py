@@ -1,24 +1,17 @@
-"""What enters the model: features of nodes, sparse or dense, and their positional encoding."""
+"""The graph transformer's input: node features, sparse or dense, and positional encoding."""
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgt_client.graph import Graph
 from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import (
     Features,
     dropout,
     project,
     rows_of,
-    to_tensor,
-    unit_features,
 )
-
-# A hint beside the features: at full scale the model learns places instead of contents.
-ENCODING_SCALE = 0.06
 
 
 @dataclass(frozen=True)
@@ -28,17 +21,12 @@ class NodeInputs:
     features: Features
     encoding: Tensor
 
-    @classmethod
-    def of(cls, graph: Graph, encoding: np.ndarray, device: torch.device) -> "NodeInputs":
-        """All nodes of a graph."""
-        return cls(unit_features(graph, device), to_tensor(encoding * ENCODING_SCALE, device))
-
     def rows(self, nodes: Tensor) -> "NodeInputs":
-        """The inputs of ``nodes``, in their order."""
+        """Return the inputs of ``nodes``, in their order."""
         return NodeInputs(rows_of(self.features, nodes), self.encoding[nodes])
 
     def with_flipped_signs(self) -> "NodeInputs":
-        """Each dimension of the encoding with a random sign: eigenvectors have none."""
+        """Give each dimension of the encoding a random sign: eigenvectors have none."""
         signs = torch.randint(2, (self.encoding.shape[1],), device=self.encoding.device) * 2 - 1
         return NodeInputs(self.features, self.encoding * signs)
 
@@ -64,7 +52,7 @@ class InputEncoder(nn.Module):
         self._dropout, self._node_dropout = dropout, node_dropout
 
     def forward(self, inputs: NodeInputs) -> Tensor:
-        """Shape (n, d)."""
+        """Return the input representations, shape (n, d)."""
         features = dropout(inputs.features, self._dropout, training=self.training)
         encoding = dropped(inputs.encoding, self._dropout, training=self.training)
         encoded = project(features, self.feature_weight) + encoding @ self.encoding_weight

@@ -9,14 +9,15 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import Features, project
-from fedgt_client.model.gnn import GraphModel, GraphTensors
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class Masked(nn.Module):
     """A linear map with weight θ ⊙ μ.
 
-    μ starts at one: an institution begins with all of what it is sent. Where |μ| has fallen below
-    ``threshold``, the weight is not used in evaluation; in training it may come back.
+    μ starts at one: an institution begins with all weights that it is sent. Where |μ| is below
+    ``threshold``, the weight is not used in evaluation; in training it may recover.
     """
 
     def __init__(self, before: int, after: int, threshold: float) -> None:
@@ -28,13 +29,13 @@ class Masked(nn.Module):
         self._threshold = threshold
 
     def used_mask(self) -> Tensor:
-        """μ as it counts now, shape (before, after)."""
+        """Return μ as used in the current mode, shape (before, after)."""
         if self.training:
             return self.mask
         return self.mask.where(self.mask.abs() >= self._threshold, 0.0)
 
     def forward(self, values: Features) -> Tensor:
-        """Without the bias, which comes after the propagation."""
+        """Apply the weight; the bias is added after the propagation."""
         return project(values, self.weight * self.used_mask())
 
 
@@ -59,14 +60,14 @@ class MaskedGCN(GraphModel):
         self._dropout = dropout
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
         hidden = self.representations(graph.features, graph.num_nodes, graph.edge_index())
         hidden = hidden.index_select(0, nodes)
         hidden = dropped(functional.relu(hidden), self._dropout, training=self.training)
         return torch.as_tensor(self.head(hidden) + self.head.bias)
 
     def representations(self, features: Features, count: int, edge_index: Tensor) -> Tensor:
-        """What the last convolution makes of each of ``count`` nodes, shape (n, d)."""
+        """Return the output of the last convolution for all ``count`` nodes, shape (n, d)."""
         (sources, targets), weights = gcn_norm(edge_index, num_nodes=count)
         first, *others = cast(list[Masked], list(self.layers))
 
@@ -81,11 +82,11 @@ class MaskedGCN(GraphModel):
         return hidden
 
     def masks(self) -> list[Tensor]:
-        """Every μ."""
+        """Return every μ."""
         return [parameter for name, parameter in self.named_parameters() if is_mask(name)]
 
     def sparsity(self) -> float:
-        """Share of weights that evaluation leaves out."""
+        """Return the share of weights that evaluation does not use."""
         was, _ = self.training, self.eval()
         used = [layer.used_mask() for layer in self.modules() if isinstance(layer, Masked)]
         self.train(was)
@@ -94,5 +95,5 @@ class MaskedGCN(GraphModel):
 
 
 def is_mask(name: str) -> bool:
-    """Whether a parameter is one of the masks."""
+    """Return whether a parameter is one of the masks."""
     return name.endswith("mask")

@@ -7,14 +7,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import SimpleConv
 
+from fedgt_client.model.blocks import MessageBlock, message_block
 from fedgt_client.model.features import Features, dropout, project, rows_of
-from fedgt_client.model.gnn import GraphModel, GraphTensors, Hop, hop
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GraphSAGE(GraphModel):
     """h_v ← W_self h_v + W_neigh mean{h_u : u a sampled neighbour}, ReLU between the layers.
 
-    ``samples`` neighbours are drawn for each node and layer in training; all of them count in
+    ``samples`` neighbours are sampled for each node and layer in training; all are used in
     evaluation.
     """
 
@@ -28,20 +30,20 @@ class GraphSAGE(GraphModel):
         self._dropout = dropout
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
-        """Class scores of ``nodes``, shape (len(nodes), classes)."""
-        hops, needed = [], nodes
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
+        blocks, needed = [], nodes
         for _ in self.layers:
-            hops.append(hop(graph, needed, self._samples if self.training else None))
-            needed = hops[-1].inputs
+            blocks.append(message_block(graph, needed, self._samples if self.training else None))
+            needed = blocks[-1].inputs
         inputs, scores = rows_of(graph.features, needed), torch.empty(0)
-        for layer, step in zip(self.layers, reversed(hops), strict=True):
-            scores = layer(dropout(inputs, self._dropout, training=self.training), step)
+        for layer, block in zip(self.layers, reversed(blocks), strict=True):
+            scores = layer(dropout(inputs, self._dropout, training=self.training), block)
             inputs = functional.relu(scores)
         return scores
 
 
 class MeanConv(nn.Module):
-    """PyG's SAGEConv, but projected before the mean is taken.
+    """PyG's SAGEConv, but with the projection before the mean.
 
     The result is the same, and nothing as wide as the features is gathered or averaged.
     """
@@ -55,9 +57,9 @@ class MeanConv(nn.Module):
             nn.init.uniform_(parameter, -(before**-0.5), before**-0.5)
         self._mean = SimpleConv(aggr="mean")
 
-    def forward(self, inputs: Features, step: Hop) -> Tensor:
-        """Of the step's targets, shape (targets, d)."""
-        targets = rows_of(inputs, torch.arange(step.targets, device=step.inputs.device))
+    def forward(self, inputs: Features, block: MessageBlock) -> Tensor:
+        """Return the output of the block's targets, shape (targets, d)."""
+        targets = rows_of(inputs, torch.arange(block.targets, device=block.inputs.device))
         own = project(targets, self.own)
-        mean: Tensor = self._mean((project(inputs, self.neighbours), own), step.edge_index)
+        mean: Tensor = self._mean((project(inputs, self.neighbours), own), block.edge_index)
         return own + mean + self.bias

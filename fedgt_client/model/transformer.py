@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.attention import HybridAttention
-from fedgt_client.model.blocks import Block
+from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
 
 
 @dataclass(frozen=True)
 class TransformerOutput:
-    """What a forward pass gives."""
+    """The result of a forward pass."""
 
     logits: Tensor  # shape: (q, classes)
     # At every layer boundary 0…L, the normalised representations there; no gradient.
@@ -34,8 +34,10 @@ class TransformerLayer(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: Block) -> Tensor:
-        """H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
+    def forward(
+        self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: AttentionBlock
+    ) -> Tensor:
+        """Map H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
         attended = self.attention(
             self.attention_norm(normal), self.attention_norm(global_nodes), block
         )
@@ -54,7 +56,7 @@ class Affine(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, normal: Tensor) -> Tensor:
-        """Shape (…, d) to shape (…, d)."""
+        """Scale and shift, shape (…, d)."""
         return normal * self.weight + self.bias
 
 
@@ -93,7 +95,7 @@ class GraphTransformer(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(
-        self, inputs: NodeInputs, global_nodes: Tensor, blocks: Sequence[Block]
+        self, inputs: NodeInputs, global_nodes: Tensor, blocks: Sequence[AttentionBlock]
     ) -> TransformerOutput:
         """Run all layers.
 
@@ -104,7 +106,7 @@ class GraphTransformer(nn.Module):
         blocks : one for each layer
         """
         hidden = self.encoder(inputs)
-        # The ablation without global attention: layers see sets without a node.
+        # The ablation without global attention: layers get empty sets.
         attended = global_nodes if self._global_attention else global_nodes[:, :0]
         representations = []
         for index, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):

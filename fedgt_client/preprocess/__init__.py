@@ -1,1 +1,1 @@
-"""What an institution computes once about its subgraph, before the first round."""
+"""What an institution computes once from its subgraph, before the first round."""

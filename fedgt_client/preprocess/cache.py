@@ -1,4 +1,4 @@
-"""What was prepared once stays on disk, keyed by the graph's content and the parameters."""
+"""Prepared data on disk, keyed by the graph's content and the parameters."""
 
 import hashlib
 import json
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.laplacian import laplacian_encoding
-from fedgt_client.preprocess.pools import build_pool
-from fedgt_client.preprocess.strongest import Pool
+from fedgt_client.preprocess.samplers import pool_builder
+from fedgt_client.preprocess.top_k import Pool
 from shared.config import RunConfig
 from shared.files import open_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 
-# Raise it when what is computed changes: older files are then left alone.
+# Increase it when what is computed changes: older files are then ignored.
 _VERSION = 1
-# Candidates kept for each node, in draws: enough that samples vary from epoch to epoch.
+# Candidates kept for each node, as a multiple of the samples drawn: enough for variety.
 _POOL_FACTOR = 4
 
 
@@ -34,30 +34,21 @@ class Prepared:
 
 
 def prepare(graph: Graph, config: RunConfig, folder: Path) -> Prepared:
-    """Sampling pool and positional encoding, from ``folder`` where they are there already."""
+    """Return sampling pool and positional encoding, computed once and then read from ``folder``."""
+    builder, size = pool_builder(config.sampler), _POOL_FACTOR * config.samples
     parameters = {
         "version": _VERSION,
         "sampler": config.sampler,
-        "size": _POOL_FACTOR * config.samples,
-        "nu": config.ppr_nu,
-        "tolerance": config.ppr_tolerance,
-        "seed": config.seed if config.sampler == "graphsage" else 0,
+        "size": size,
         "dimensions": config.positional_dimensions,
-    }
+    } | {name: getattr(config, name) for name in builder.settings}
     key = hashlib.sha256(
         (graph.digest() + json.dumps(parameters, sort_keys=True)).encode()
     ).hexdigest()[:32]
     path = folder / f"prepared-{key}.safetensors"
     if not path.exists():
         started = time.monotonic()
-        neighbours, weights = build_pool(
-            graph,
-            config.sampler,
-            size=_POOL_FACTOR * config.samples,
-            nu=config.ppr_nu,
-            tolerance=config.ppr_tolerance,
-            seed=config.seed,
-        )
+        neighbours, weights = builder.build(graph, config, size)
         encoding = laplacian_encoding(graph, config.positional_dimensions)
         write_tensors(path, {"neighbours": neighbours, "weights": weights, "encoding": encoding})
         logger.info(

@@ -8,12 +8,12 @@ from scipy.sparse.linalg import eigsh
 
 from fedgt_client.graph import Graph
 
-# Below this size a dense solver is faster and has no convergence to fail.
+# Below this size a dense solver is faster, and always converges.
 _DENSE = 512
 
 
 def laplacian_encoding(graph: Graph, dimensions: int = 8) -> NDArray[np.float32]:
-    """Eigenvectors of I − D^-1/2 A D^-1/2 with the smallest non-trivial eigenvalues.
+    """Return eigenvectors of I − D^-1/2 A D^-1/2 with the smallest non-trivial eigenvalues.
 
     Each connected component is encoded on its own: over a disconnected graph the first
     eigenvectors would only say which component a node is in. A component of s nodes has s − 1
@@ -39,7 +39,7 @@ def laplacian_encoding(graph: Graph, dimensions: int = 8) -> NDArray[np.float32]
 
 
 def _component_encoding(adjacency: sparse.csr_array, dimensions: int) -> NDArray[np.float64]:
-    """The encoding of one connected component, shape (s, min(dimensions, s − 1))."""
+    """Encode one connected component, shape (s, min(dimensions, s − 1))."""
     size = adjacency.shape[0]
     count = min(dimensions, size - 1)
     scale = sparse.diags_array(1.0 / np.sqrt(adjacency.sum(axis=1)))
@@ -59,6 +59,6 @@ def _component_encoding(adjacency: sparse.csr_array, dimensions: int) -> NDArray
 
 
 def _groups(component: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-    """The members of each component."""
+    """Return the members of each component."""
     order = np.argsort(component, kind="stable")
     return np.split(order, np.cumsum(np.bincount(component))[:-1])

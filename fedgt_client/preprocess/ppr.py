@@ -5,13 +5,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgt_client.graph import Graph
-from fedgt_client.preprocess.strongest import Pool, strongest
+from fedgt_client.preprocess.samplers import PoolBuilder
+from fedgt_client.preprocess.top_k import Pool, top_k
 
 
 def personalised_pagerank(
     graph: Graph, *, nu: float = 0.15, tolerance: float = 1e-5, size: int = 64
 ) -> Pool:
-    """The ``size`` nodes nearest to each node, itself excluded, and their PPR values.
+    """Return the ``size`` nodes nearest to each node, itself excluded, and their PPR values.
 
     Ā is the column-normalised adjacency, so the distribution of node i is *column* i of the PPR
     matrix; row i of the result holds that column's largest entries. No dense inverse is made:
@@ -27,13 +28,13 @@ def personalised_pagerank(
         shape=(n, n),
     )
     threshold = np.maximum(degrees, 1) * tolerance
-    return strongest(lambda nodes: _push(walk, threshold, nodes, nu), n, size)
+    return top_k(lambda nodes: _push(walk, threshold, nodes, nu), n, size)
 
 
 def _push(
     walk: sparse.csr_array, threshold: NDArray[np.float64], nodes: NDArray[np.int64], nu: float
 ) -> sparse.csr_array:
-    """PPR of ``nodes`` up to the threshold, shape (len(nodes), n)."""
+    """Return PPR of ``nodes`` up to the threshold, shape (len(nodes), n)."""
     shape = (len(nodes), walk.shape[0])
     scores = sparse.csr_array(shape)
     residual = sparse.csr_array((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=shape)
@@ -49,8 +50,16 @@ def _push(
 
 
 def _masked(matrix: sparse.csr_array, kept: NDArray[np.bool_]) -> sparse.csr_array:
-    """``matrix`` with only the kept of its stored entries."""
+    """Return ``matrix`` with only the kept of its stored entries."""
     result = matrix.copy()
     result.data = np.where(kept, matrix.data, 0.0)
     result.eliminate_zeros()
     return result
+
+
+POOL_BUILDER = PoolBuilder(
+    lambda graph, config, size: personalised_pagerank(
+        graph, nu=config.ppr_nu, tolerance=config.ppr_tolerance, size=size
+    ),
+    settings=("ppr_nu", "ppr_tolerance"),
+)

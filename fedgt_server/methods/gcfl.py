@@ -7,44 +7,52 @@ from numpy.typing import NDArray
 
 from fedgt_server.aggregation import averaged_step, example_weights
 from fedgt_server.clustering import minimum_cut, warping_distances
-from fedgt_server.methods.base import RoundReport, ServerMethod
+from fedgt_server.methods.base import (
+    SAGE_DEFAULTS,
+    MethodInfo,
+    RoundReport,
+    ServerMethod,
+    join_groups,
+    split_groups,
+)
+from shared.config import RunConfig
 from shared.wire import GRADIENT_NORM, Arrays, Update
 
 # As in the authors' code: rounds before the first split, and length of the series compared.
 _PATIENCE = 20
 _WINDOW = 5
 # Their ε1 / ε2.
-_STILL = 0.5
+_STALLED = 0.5
 
 Array32 = NDArray[np.float32]
 
 
 class GCFL(ServerMethod):
-    """Averages within clusters, and splits a cluster whose members pull apart.
+    """Averages within clusters, and splits a cluster whose members diverge.
 
-    A cluster is split where its mean update is short, ‖Σ_i n_i/n Δθ_i‖ < ε1, while a member's is
-    long, max ‖Δθ_i‖ > ε2 (equation 4): together they stand still, alone they would go on. The
+    A cluster is split if its mean update is short, ‖Σ_i n_i/n Δθ_i‖ < ε1, while a member's is
+    long, max ‖Δθ_i‖ > ε2 (equation 4): the cluster stalls although its members still move. The
     authors' ε1 = 0.05 and ε2 = 0.1 fit the size and learning rate of their model: under Adam an
-    update is about lr · √P long. Here the scale is taken from the longest update, and of the
-    thresholds their ratio stays: a cluster stands still below half of it.
+    update is about lr · √P long. Here the scale is the longest update, and only the ratio of the
+    thresholds is kept: a cluster has stalled below half of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: RunConfig) -> None:
         self._round = 0
         self._models: dict[int, Arrays] = {}  # by cluster
-        self._cluster: dict[str, int] = {}  # by institution; who is not here is in cluster 0
+        self._cluster: dict[str, int] = {}  # by institution; cluster 0 if not listed
         self._norms: dict[str, list[float]] = {}  # ‖g_i‖ of the last rounds
 
     def begin(self, initial: Arrays) -> None:
-        """One cluster of all, at θ^(1)."""
+        """Start with one cluster of all institutions, at θ^(1)."""
         self._models = {0: dict(initial)}
 
     def message(self, institution: str) -> Arrays:
-        """The model of its cluster."""
+        """Return the model of the institution's cluster."""
         return self._models[self._cluster.get(institution, 0)]
 
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
-        """Lines 5 to 14 of Algorithm 1: split where it is time, then average each cluster."""
+        """Split stalled clusters, then average each: lines 5 to 14 of Algorithm 1."""
         self._round += 1
         for name, update in updates.items():
             self._cluster.setdefault(name, 0)
@@ -57,11 +65,11 @@ class GCFL(ServerMethod):
         split = False
         for cluster in sorted(self._models):
             members = sorted(name for name in updates if self._cluster[name] == cluster)
-            if members and self._stands_still(members, updates, changes):
+            if members and self._has_stalled(members, updates, changes):
                 self._split(cluster, members)
                 split = True
         if split:
-            # Series of before and after a split are not comparable.
+            # Norms before and after a split are not comparable.
             self._norms = {}
         for cluster in self._models:
             self._average(cluster, updates)
@@ -72,35 +80,36 @@ class GCFL(ServerMethod):
         return RoundReport({"clusters": groups})
 
     def state_dict(self) -> Arrays:
-        """Models of clusters, who is in which, the series of norms, the round."""
-        saved: Arrays = {
-            f"model/{cluster}/{name}": array
+        """Return models of clusters, each institution's cluster, the norms and the round."""
+        models = {
+            f"{cluster}/{name}": array
             for cluster, model in self._models.items()
             for name, array in model.items()
         }
-        saved |= {f"cluster/{name}": np.array(at, np.int64) for name, at in self._cluster.items()}
-        saved |= {f"norms/{name}": np.array(norms) for name, norms in self._norms.items()}
-        return saved | {"round/": np.array(self._round, np.int64)}
+        return join_groups(
+            {
+                "model": models,
+                "cluster": {name: np.array(at, np.int64) for name, at in self._cluster.items()},
+                "norms": {name: np.array(norms) for name, norms in self._norms.items()},
+                "round": {"": np.array(self._round, np.int64)},
+            }
+        )
 
     def load_state_dict(self, saved: Arrays) -> None:
-        """The reverse of ``state_dict``."""
-        self._models, self._cluster, self._norms = {}, {}, {}
-        for key, array in saved.items():
-            kind, name = key.split("/", 1)
-            if kind == "model":
-                cluster, name = name.split("/", 1)
-                self._models.setdefault(int(cluster), {})[name] = np.array(array)
-            elif kind == "cluster":
-                self._cluster[name] = int(array)
-            elif kind == "norms":
-                self._norms[name] = [float(norm) for norm in array]
-            else:
-                self._round = int(array)
+        """Restore what ``state_dict`` returned."""
+        models, clusters, norms, rounds = split_groups(saved, "model", "cluster", "norms", "round")
+        self._models = {}
+        for key, array in models.items():
+            cluster, name = key.split("/", 1)
+            self._models.setdefault(int(cluster), {})[name] = array
+        self._cluster = {name: int(at) for name, at in clusters.items()}
+        self._norms = {name: [float(norm) for norm in series] for name, series in norms.items()}
+        self._round = int(rounds[""])
 
-    def _stands_still(
+    def _has_stalled(
         self, members: list[str], updates: Mapping[str, Update], changes: Mapping[str, Array32]
     ) -> bool:
-        """Equation 4, once there is enough to compare."""
+        """Return whether equation 4 holds; False until there is enough to compare."""
         if self._round <= _PATIENCE or len(members) <= 2:
             return False
         if any(len(self._norms.get(name, [])) < _WINDOW for name in members):
@@ -109,10 +118,10 @@ class GCFL(ServerMethod):
         stacked = np.stack([changes[name] for name in members]).astype(np.float64)
         longest = float(np.linalg.norm(stacked, axis=1).max())
         mean = float(np.linalg.norm(weights @ stacked))
-        return longest > 0.0 and mean < _STILL * longest
+        return longest > 0.0 and mean < _STALLED * longest
 
     def _split(self, cluster: int, members: list[str]) -> None:
-        """Bi-partition by the minimum cut of what DTW distances leave of similarity."""
+        """Split in two by the minimum cut of similarities: max(d) − d of the DTW distances d."""
         distances = warping_distances(np.array([self._norms[name] for name in members]))
         ours, theirs = minimum_cut(distances.max() - distances)
         leaving = min(ours, theirs, key=len)
@@ -126,3 +135,8 @@ class GCFL(ServerMethod):
         if members:
             answers = [updates[name] for name in members]
             self._models[cluster] = averaged_step(self._models[cluster], answers)
+
+
+INFO = MethodInfo(
+    "GCFL+", "GraphSAGE, averaged in clusters of institutions", GCFL, defaults=SAGE_DEFAULTS
+)

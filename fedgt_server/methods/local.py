@@ -1,32 +1,44 @@
-"""Training at home: the coordinator only keeps the minutes."""
+"""Local training: the coordinator exchanges nothing and only records metrics."""
 
 from collections.abc import Mapping
 
-from fedgt_server.methods.base import RoundReport, ServerMethod
+from fedgt_server.methods.base import MethodInfo, RoundReport, ServerMethod
+from shared.config import RunConfig
 from shared.wire import Arrays, Profile, Update
 
 
 class Local(ServerMethod):
     """Sends nothing, averages nothing."""
 
+    def __init__(self, config: RunConfig) -> None:
+        pass
+
     def begin(self, initial: Arrays) -> None:
-        """Institutions start by themselves, from the same seed."""
+        """Do nothing: institutions start by themselves, from the same seed."""
 
     def expected(self, profile: Profile) -> dict[str, list[int]]:
-        """Nothing."""
+        """Expect no arrays."""
         return {}
 
     def message(self, institution: str) -> Arrays:
-        """Nothing."""
+        """Send no arrays."""
         return {}
 
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
-        """Nothing to take."""
+        """Aggregate nothing."""
         return RoundReport()
 
     def state_dict(self) -> Arrays:
-        """Nothing."""
+        """Return no arrays."""
         return {}
 
     def load_state_dict(self, saved: Arrays) -> None:
-        """Nothing."""
+        """Restore nothing."""
+
+
+INFO = MethodInfo(
+    "Local",
+    "FedGT's model, trained by each institution on its own",
+    Local,
+    private_updates=True,  # there are none
+)

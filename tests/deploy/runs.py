@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from deploy.run import placed
+from deploy.settings import resolve_settings
 from shared.config import RunConfig, Scalar
 from shared.files import Array, open_tensors
 
@@ -21,7 +22,7 @@ _SMALL: dict[str, Scalar] = {
 def small(out: Path, **values: Scalar) -> RunConfig:
     """A run of a few seconds with its results in ``out``; settings with underscores."""
     chosen = {name.replace("_", "-"): value for name, value in values.items()}
-    return RunConfig.build(placed(_SMALL | chosen, out, CLIENTS))
+    return resolve_settings(placed(_SMALL | chosen, out, CLIENTS))
 
 
 def saved_bytes(out: Path) -> dict[str, bytes]:

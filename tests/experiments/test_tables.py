@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.settings import resolve_settings
 from experiments.grids import experiment
 from experiments.job import Job
 from experiments.paper_tables import PAPER
 from experiments.records import without_places, write_record
 from experiments.table import Column, Entry, Row, Table, comma_separated, markdown
 from experiments.tables import build_table
-from shared.config import RunConfig
 from shared.errors import FedGTError
 from tests.experiments.jobs import made_run, write_made
 
@@ -217,7 +217,7 @@ def test_the_paper_s_averages_are_those_it_prints() -> None:
 
 def test_settings_that_changed_since_are_named(tmp_path: Path) -> None:
     job = Job.of("cora", "louvain", 10, "fedgt", 0)
-    config = without_places(RunConfig.build(job.values()))
+    config = without_places(resolve_settings(job.values()))
     write_made(tmp_path, job, 0.8, config=config | {"min-institutions": 10, "give-up-after": 60.0})
     assert "other settings" not in markdown(build_table("louvain", tmp_path))
     # A setting that is new since, and one that has another value.

@@ -1,14 +1,13 @@
 """Variants: names that are unknown, then that each is a run that can be configured."""
 
-from typing import get_args
-
 import pytest
 
+from deploy.settings import resolve_settings
 from experiments.variants import METHODS, VARIANTS, variant
-from shared.config import RunConfig
+from fedgt_server.methods import METHODS as SERVER_METHODS
 from shared.errors import FedGTError
 
-KNOWN = get_args(RunConfig.model_fields["method"].annotation)
+KNOWN = tuple(SERVER_METHODS)
 
 
 def test_unknown() -> None:
@@ -25,7 +24,7 @@ def test_every_method_is_a_variant() -> None:
 @pytest.mark.parametrize("setting", ["disjoint", "overlap"])
 def test_can_be_configured(name: str, setting: str) -> None:
     chosen = variant(name)
-    config = RunConfig.build(chosen.settings_of("cora", setting, 2), preset=chosen.preset)
+    config = resolve_settings(chosen.settings_of("cora", setting, 2), preset=chosen.preset)
     assert config.method == chosen.method
     # Repeatable: no noise from the system's entropy.
     assert config.method == "local" or config.ldp == "off" or config.ldp_noise_seed == 2
@@ -36,7 +35,7 @@ def test_labels_tell_variants_apart() -> None:
 
 
 def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
-    own = RunConfig.build(variant("fedgt").settings_of("cora", "disjoint", 0)).to_flower()
+    own = resolve_settings(variant("fedgt").settings_of("cora", "disjoint", 0)).to_flower()
     for name, changed in {
         "fedgt-no-global": {"global-attention": False},
         "fedgt-mean": {"aggregation": "mean"},
@@ -45,13 +44,13 @@ def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
         "fedgt-label": {"similarity": "label"},
         "fedgt-noldp": {"ldp": "off"},
     }.items():
-        found = RunConfig.build(variant(name).settings_of("cora", "disjoint", 0)).to_flower()
+        found = resolve_settings(variant(name).settings_of("cora", "disjoint", 0)).to_flower()
         assert {key: found[key] for key in found if found[key] != own[key]} == changed
 
 
 def test_fedpub_takes_its_authors_tau_for_overlapping_clients() -> None:
     taus = [
-        RunConfig.build(variant("fedpub").settings_of("cora", setting, 0)).tau
+        resolve_settings(variant("fedpub").settings_of("cora", setting, 0)).tau
         for setting in ("disjoint", "louvain", "overlap")
     ]
     assert taus == [3.0, 3.0, 5.0]
@@ -60,7 +59,7 @@ def test_fedpub_takes_its_authors_tau_for_overlapping_clients() -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_all_train_as_many_epochs(name: str) -> None:
     epochs = [
-        RunConfig.build(variant(name).settings_of(dataset, "disjoint", 0)).local_epochs
+        resolve_settings(variant(name).settings_of(dataset, "disjoint", 0)).local_epochs
         for dataset in ("cora", "pubmed", "amazon-photo", "amazon-computers")
     ]
     assert epochs == [1, 1, 2, 2]
@@ -69,11 +68,11 @@ def test_all_train_as_many_epochs(name: str) -> None:
 def test_fedgt_and_its_ablations_and_local_share_what_was_chosen_for_a_dataset() -> None:
     for name in ("fedgt", "local", "fedgt-no-ot", "fedgt-sampler-attribute"):
         configs = [
-            RunConfig.build(variant(name).settings_of(dataset, "overlap", 0))
+            resolve_settings(variant(name).settings_of(dataset, "overlap", 0))
             for dataset in ("cora", "citeseer", "amazon-photo")
         ]
         assert [config.lr for config in configs] == [0.002, 0.002, 0.004]
         assert [config.node_dropout for config in configs] == [0.0, 0.5, 0.0]
     paper = variant("fedgt-paper")
-    found = RunConfig.build(paper.settings_of("amazon-photo", "disjoint", 0), preset=paper.preset)
+    found = resolve_settings(paper.settings_of("amazon-photo", "disjoint", 0), preset=paper.preset)
     assert found.lr == 0.001

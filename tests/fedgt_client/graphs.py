@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from deploy.settings import resolve_settings
 from fedgt_client.graph import Graph, csr_from_arcs, undirected
 from shared.config import RunConfig, Scalar
 
@@ -22,7 +23,7 @@ def settings(**changed: Scalar) -> RunConfig:
         "device": "cpu",
         "ldp": "off",
     }
-    return RunConfig.build(values | {key.replace("_", "-"): v for key, v in changed.items()})
+    return resolve_settings(values | {key.replace("_", "-"): v for key, v in changed.items()})
 
 
 def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> Graph:

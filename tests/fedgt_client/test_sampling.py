@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgt_client.preprocess.strongest import Pool
+from fedgt_client.preprocess.top_k import Pool
 from fedgt_client.sampling import Sampler
 
 CPU = torch.device("cpu")
@@ -96,7 +96,7 @@ def test_draws_differ_and_can_be_repeated() -> None:
 
 
 def test_strongest_are_the_largest_weights() -> None:
-    samples = Sampler(FOUR, 2, CPU).strongest()
+    samples = Sampler(FOUR, 2, CPU).top_k()
     assert samples.nodes.tolist() == [[1, 2], [0, 1], [2, 2], [0, 1], [3, 4]]
     assert samples.mask.tolist() == [
         [True] * 2,
@@ -106,7 +106,7 @@ def test_strongest_are_the_largest_weights() -> None:
         [True, False],
     ]
     assert samples.log_weight[0].exp().tolist() == pytest.approx([0.4, 0.3])
-    assert Sampler(FOUR, 2, CPU).strongest().nodes.tolist() == samples.nodes.tolist()
+    assert Sampler(FOUR, 2, CPU).top_k().nodes.tolist() == samples.nodes.tolist()
 
 
 def test_tiny_weights_are_drawn_too() -> None:

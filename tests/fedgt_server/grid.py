@@ -12,6 +12,7 @@ from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 
 from deploy.inprocess import InProcessGrid
+from deploy.settings import resolve_settings
 from shared.config import RunConfig, Scalar
 from shared.version import installed_version
 from shared.wire import GLOBAL_NODES, Arrays, Instruction, Introduction, Profile, Question, Update
@@ -36,7 +37,7 @@ def settings(**changed: Scalar) -> RunConfig:
         "round-deadline": 0.15,
         "give-up-after": 0.3,
     }
-    return RunConfig.build(values | {key.replace("_", "-"): v for key, v in changed.items()})
+    return resolve_settings(values | {key.replace("_", "-"): v for key, v in changed.items()})
 
 
 @dataclass

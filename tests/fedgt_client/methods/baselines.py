@@ -1,7 +1,7 @@
 """What tests of the paper's other systems share."""
 
 from fedgt_client.graph import Graph
-from fedgt_client.methods import METHODS
+from fedgt_client.methods import client_method
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from shared.config import Scalar
 from tests.fedgt_client.graphs import settings, two_groups
@@ -11,7 +11,7 @@ def institution(
     method: str, graph: Graph | None = None, name: str = "alba", /, **changed: Scalar
 ) -> ClientMethod:
     """A small institution of the named method."""
-    return METHODS[method](graph or two_groups(), settings(method=method, **changed), name)
+    return client_method(graph or two_groups(), settings(method=method, **changed), name)
 
 
 def federated(method: ClientMethod, rounds: int) -> list[LocalResult]:

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from deploy.settings import resolve_settings
 from fedgt_client.graph import Graph
-from fedgt_client.learner import choose_device, learning_rate
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.privacy import Release
-from shared.config import RunConfig, Scalar
+from fedgt_client.training.device import choose_device
+from fedgt_client.training.optimiser import learning_rate
+from shared.config import Scalar
 from shared.errors import FedGTError
 from shared.files import open_tensors, write_tensors
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
@@ -376,7 +378,7 @@ def test_other_samplers_learn(sampler: str, cache: Path) -> None:
 
 
 def test_the_paper_s_preset(cache: Path) -> None:
-    config = RunConfig.build(
+    config = resolve_settings(
         {"hidden": 16, "heads": 4, "samples": 4, "device": "cpu", "ldp-noise-seed": 0},
         preset="paper",
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from shared.config import RunConfig
+from deploy.settings import resolve_settings
 from tests.fedgt_client.methods.baselines import institution
 
 
@@ -16,7 +16,7 @@ def test_the_head_is_never_uploaded_and_never_replaced() -> None:
     assert len(before) == 3
     results = [method.fit(sent, number) for number in range(1, 21)]
     assert results[-1].upload.keys() == sent.keys()
-    after, lr = method.state_dict(), RunConfig.build({"method": "fedper"}).lr
+    after, lr = method.state_dict(), resolve_settings({"method": "fedper"}).lr
     # A step is about lr long. The base starts again in every round, the head goes on.
     assert all(np.abs(array).max() < 5 * lr for array in results[-1].upload.values())
     assert all(np.abs(after[name] - array).max() > 10 * lr for name, array in before.items())

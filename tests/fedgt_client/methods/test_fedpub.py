@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from deploy.settings import resolve_settings
 from fedgt_client.methods import fedpub
 from fedgt_client.methods.fedpub import random_graph
-from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.masked_gcn import MaskedGCN
-from shared.config import RunConfig
 from shared.wire import FUNCTIONAL_EMBEDDING
 from tests.fedgt_client.graphs import dense_adjacency, two_groups
 from tests.fedgt_client.methods.baselines import federated, institution
@@ -29,7 +29,7 @@ def test_masks_stay_at_home_and_the_embedding_goes() -> None:
 @pytest.mark.slow
 def test_masks_become_sparse_in_a_run() -> None:
     """As many steps as a run has, at the method's own rate and λ1; a feature is never seen here."""
-    graph, rounds = two_groups(), RunConfig.build({"method": "fedpub"}).rounds
+    graph, rounds = two_groups(), resolve_settings({"method": "fedpub"}).rounds
     features = graph.dense_features().copy()
     features[:, 5] = 0.0
     method = institution("fedpub", replace(graph, features=features), rounds=rounds)
@@ -101,7 +101,7 @@ def test_the_functional_embedding_is_the_mean_of_the_random_graph() -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(method.state_dict()[f"model.{name}"]))
-        features, links = map(torch.from_numpy, random_graph(6, RunConfig.build({}).seed))
+        features, links = map(torch.from_numpy, random_graph(6, resolve_settings({}).seed))
         expected = model.representations(features, len(features), links).mean(0)
     assert np.abs(found).max() > 0.01
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-6)

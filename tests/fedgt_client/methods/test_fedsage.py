@@ -1,4 +1,4 @@
-"""FedSage+: a generator that learns here and from others, and a mended graph."""
+"""FedSage+: a generator that learns here and from others, and an augmented graph."""
 
 from dataclasses import replace
 from typing import cast
@@ -15,7 +15,7 @@ from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS, NUM_EXAMPLES
 from tests.fedgt_client.graphs import two_groups
 from tests.fedgt_client.methods.baselines import assert_same, federated, institution
-from tests.fedgt_client.methods.test_backbone import ODD
+from tests.fedgt_client.methods.test_trained import ODD
 
 ROUNDS = 8
 GENERATOR = generator_rounds(ROUNDS)
@@ -83,7 +83,7 @@ def test_gradients_of_others_go_on_as_if_they_were_computed_here() -> None:
     parameters = list(here._generator.parameters())
     foreign = here._foreign_loss({GENERATED_GRADIENTS: answer}, 3)
     assert isinstance(foreign, torch.Tensor)
-    direct = squared_distances(here._offer(1), there._plain.dense_features()).amin(dim=1).mean()
+    direct = squared_distances(here._offer(1), there._original.dense_features()).amin(dim=1).mean()
     found, expected = (
         torch.autograd.grad(loss, parameters, materialize_grads=True) for loss in (foreign, direct)
     )
@@ -105,13 +105,13 @@ def test_gradients_of_others_change_the_generator() -> None:
     assert not np.allclose(one[name], other[name], atol=1e-4)
 
 
-def test_the_graph_is_mended_after_the_generator_s_rounds() -> None:
+def test_the_graph_is_augmented_after_the_generator_s_rounds() -> None:
     graph = two_groups()
     method = fedsage(graph)
     played(method, GENERATOR)
-    assert method._data.num_nodes == 40
+    assert method._task.graph.num_nodes == 40
     played_after = method.fit(method.initial_arrays(), GENERATOR + 1)
-    data = method._data
+    data = method._task.graph
     added = data.num_nodes - 40
     assert 0 < added <= 5 * 40
     assert (data.labels[40:] == UNLABELLED).all()
@@ -137,12 +137,12 @@ def test_killed_after_any_round_it_goes_on_to_the_byte() -> None:
         assert any("adam.generator." in name for name in last) == (number <= GENERATOR)
 
 
-def test_who_comes_after_the_generator_s_rounds_is_not_mended() -> None:
+def test_who_comes_after_the_generator_s_rounds_has_no_augmented_graph() -> None:
     method = fedsage()
     results = [method.fit(method.initial_arrays(), number) for number in (5, 6)]
-    assert any("not mended" in text for text in results[0].warnings)
+    assert any("not augmented" in text for text in results[0].warnings)
     assert results[1].warnings == []
-    assert method._data.num_nodes == 40
+    assert method._task.graph.num_nodes == 40
 
 
 @pytest.mark.parametrize("kind", ODD)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedgt_client.methods import METHODS
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.local import Local
 from tests.fedgt_client.graphs import settings, two_groups
@@ -35,4 +34,3 @@ def test_is_fedgt_left_alone() -> None:
     for number in (1, 2):
         expected = fedgt.fit(fedgt.initial_arrays(), number)
         assert local.fit({}, number).metrics == expected.metrics
-    assert (METHODS["fedgt"], METHODS["local"]) == (FedGT, Local)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedgt_client.model.attention import HybridAttention
-from fedgt_client.model.blocks import Block
+from fedgt_client.model.blocks import AttentionBlock
 
 WIDTH, HEADS = 16, 4
 NOBODY = torch.empty(0, WIDTH)
@@ -23,16 +23,18 @@ def attention(*, ppr_bias: bool = False) -> HybridAttention:
     return module
 
 
-def everybody_else(count: int) -> Block:
+def everybody_else(count: int) -> AttentionBlock:
     """Each node has all others as samples."""
     samples = torch.stack([torch.tensor([j for j in range(count) if j != i]) for i in range(count)])
-    return Block(None, samples, torch.ones_like(samples).bool(), torch.zeros_like(samples).float())
+    return AttentionBlock(
+        None, samples, torch.ones_like(samples).bool(), torch.zeros_like(samples).float()
+    )
 
 
-def alone(count: int) -> Block:
+def alone(count: int) -> AttentionBlock:
     """Nobody has anybody."""
     masked = torch.zeros(count, 1)
-    return Block(None, masked.long(), masked.bool(), masked)
+    return AttentionBlock(None, masked.long(), masked.bool(), masked)
 
 
 def full_attention(module: HybridAttention, queries: Tensor, others: Tensor) -> Tensor:
@@ -90,10 +92,10 @@ def test_alone_a_node_keeps_its_own_value() -> None:
     assert close(module(nodes, NOBODY, alone(4)), module.out(value))
 
 
-def masked_block() -> Block:
+def masked_block() -> AttentionBlock:
     samples = torch.tensor([[1, 2, 3], [0, 2, 2], [0, 1, 3], [3, 3, 3]])
     mask = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]]).bool()
-    return Block(None, samples, mask, torch.randn(4, 3).masked_fill(~mask, 0.0))
+    return AttentionBlock(None, samples, mask, torch.randn(4, 3).masked_fill(~mask, 0.0))
 
 
 def test_masked_samples_have_no_influence() -> None:
@@ -101,18 +103,20 @@ def test_masked_samples_have_no_influence() -> None:
     expected = module(nodes, NOBODY, block)
     elsewhere = torch.where(block.mask, block.samples, torch.randint(4, (4, 3)))
     noise = torch.where(block.mask, block.log_weight, torch.randn(4, 3) * 9)
-    assert close(module(nodes, NOBODY, Block(None, elsewhere, block.mask, noise)), expected)
+    assert close(
+        module(nodes, NOBODY, AttentionBlock(None, elsewhere, block.mask, noise)), expected
+    )
     # The last node has nobody left: it attends to itself.
     assert close(expected[3:], module(nodes[3:], NOBODY, alone(1)))
     # Three samples of which one is masked are two samples.
-    two = Block(None, block.samples[:, :2], block.mask[:, :2], block.log_weight[:, :2])
+    two = AttentionBlock(None, block.samples[:, :2], block.mask[:, :2], block.log_weight[:, :2])
     assert close(module(nodes, NOBODY, two)[0], expected[0])
 
 
 def test_order_of_samples_does_not_matter() -> None:
     module, nodes, block = attention(ppr_bias=True), torch.randn(4, WIDTH), masked_block()
     order = torch.tensor([2, 0, 1])
-    shuffled = Block(
+    shuffled = AttentionBlock(
         None, block.samples[:, order], block.mask[:, order], block.log_weight[:, order]
     )
     assert close(module(nodes, NOBODY, shuffled), module(nodes, NOBODY, block))
@@ -121,10 +125,10 @@ def test_order_of_samples_does_not_matter() -> None:
 def test_log_weights_count_samples() -> None:
     """A sample of weight 2 is two samples of weight 1, at the scale that the model starts with."""
     module, nodes = attention(ppr_bias=True), torch.randn(3, WIDTH)
-    twice = Block(
+    twice = AttentionBlock(
         torch.tensor([0]), torch.tensor([[1, 1, 2]]), torch.ones(1, 3).bool(), torch.zeros(1, 3)
     )
-    once = Block(
+    once = AttentionBlock(
         torch.tensor([0]),
         torch.tensor([[1, 2]]),
         torch.ones(1, 2).bool(),
@@ -136,7 +140,9 @@ def test_log_weights_count_samples() -> None:
 def test_queries_choose_rows() -> None:
     module, nodes, block = attention(ppr_bias=True), torch.randn(4, WIDTH), masked_block()
     chosen = torch.tensor([2, 0])
-    some = Block(chosen, block.samples[chosen], block.mask[chosen], block.log_weight[chosen])
+    some = AttentionBlock(
+        chosen, block.samples[chosen], block.mask[chosen], block.log_weight[chosen]
+    )
     assert close(module(nodes, NOBODY, some), module(nodes, NOBODY, block)[chosen])
 
 
@@ -150,7 +156,7 @@ def test_copies_of_global_nodes_as_samples_are_global_nodes() -> None:
     around = torch.cat([nodes, centres.repeat_interleave(copies, dim=0)])
     samples = torch.arange(5, 5 + copies * count).expand(5, -1)
     weight = torch.full(samples.shape, -math.log(copies))
-    block = Block(torch.arange(5), samples, torch.ones_like(samples).bool(), weight)
+    block = AttentionBlock(torch.arange(5), samples, torch.ones_like(samples).bool(), weight)
     assert close(module(around, NOBODY, block), module(nodes, centres, alone(5)))
 
 

@@ -2,11 +2,10 @@
 
 import torch
 
-from fedgt_client.model.blocks import batches, expand, whole_graph_bytes
-from fedgt_client.model.inputs import NodeInputs
+from fedgt_client.model.blocks import attention_blocks
 from fedgt_client.sampling import Samples
 
-# A chain: node i attends to i + 1; the last to nobody. Node 0 is somebody's sample nowhere.
+# A chain: node i attends to i + 1, the last to no node. Node 0 is not sampled by any node.
 CHAIN = Samples(
     nodes=torch.tensor([[1, 0], [2, 1], [3, 2], [4, 3], [4, 4]]),
     mask=torch.tensor([[1, 0], [1, 0], [1, 0], [1, 0], [0, 0]]).bool(),
@@ -15,7 +14,7 @@ CHAIN = Samples(
 
 
 def test_what_is_needed_and_no_more() -> None:
-    needed, blocks = expand(CHAIN, torch.tensor([1]), 2)
+    needed, blocks = attention_blocks(CHAIN, torch.tensor([1]), 2)
     assert needed.tolist() == [1, 2, 3]
     first, second = blocks
     assert first.queries is not None
@@ -29,7 +28,7 @@ def test_what_is_needed_and_no_more() -> None:
 
 
 def test_order_is_kept_and_overlap_is_not_repeated() -> None:
-    needed, blocks = expand(CHAIN, torch.tensor([3, 2, 0]), 1)
+    needed, blocks = attention_blocks(CHAIN, torch.tensor([3, 2, 0]), 1)
     assert needed.tolist() == [3, 2, 0, 1, 4]
     assert blocks[0].samples[blocks[0].mask].tolist() == [4, 0, 3]
     # Masked places stay within the input.
@@ -38,34 +37,12 @@ def test_order_is_kept_and_overlap_is_not_repeated() -> None:
 
 def test_masked_samples_bring_nobody() -> None:
     samples = Samples(torch.tensor([[0], [0], [0]]), torch.zeros(3, 1).bool(), torch.zeros(3, 1))
-    needed, blocks = expand(samples, torch.tensor([2]), 3)
+    needed, blocks = attention_blocks(samples, torch.tensor([2]), 3)
     assert needed.tolist() == [2]
     assert [block.samples.tolist() for block in blocks] == [[[0]]] * 3
 
 
 def test_no_nodes() -> None:
-    needed, blocks = expand(CHAIN, torch.empty(0, dtype=torch.long), 2)
+    needed, blocks = attention_blocks(CHAIN, torch.empty(0, dtype=torch.long), 2)
     assert needed.tolist() == []
     assert [len(block.samples) for block in blocks] == [0, 0]
-
-
-def test_batches_cover_all_targets() -> None:
-    inputs = NodeInputs(torch.arange(5.0)[:, None], torch.zeros(5, 1))
-    order = torch.tensor([4, 0, 3, 1, 2])
-    parts = list(batches(inputs, CHAIN, order, size=2, layers=2))
-    assert [part.targets.tolist() for part in parts] == [[4, 0], [3, 1], [2]]
-    assert all(part.outputs is None for part in parts)
-    assert isinstance(parts[0].inputs.features, torch.Tensor)
-    assert parts[0].inputs.features.flatten().tolist() == [4, 0, 1, 2]
-    (whole,) = batches(inputs, CHAIN, order, size=0, layers=2)
-    assert whole.inputs is inputs
-    assert whole.outputs is not None
-    assert whole.outputs.tolist() == order.tolist()
-    assert len(whole.blocks) == 2
-
-
-def test_memory_grows_with_nodes_and_layers() -> None:
-    one = whole_graph_bytes(1000, samples=16, width=128, layers=1)
-    assert whole_graph_bytes(3000, samples=16, width=128, layers=2) == 6 * one
-    # At least the keys and values that are gathered.
-    assert one > 4 * 1000 * 16 * 2 * 128

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch_geometric.nn import SAGEConv
 
+from fedgt_client.model.blocks import message_block
 from fedgt_client.model.features import (
     Bags,
     Features,
@@ -20,8 +21,9 @@ from fedgt_client.model.features import (
     with_columns,
 )
 from fedgt_client.model.gcn import GCN
-from fedgt_client.model.gnn import GraphModel, GraphTensors, hop
 from fedgt_client.model.gophormer import Gophormer
+from fedgt_client.model.graph_model import GraphModel
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.graphgps import GraphGPS
 from fedgt_client.model.masked_gcn import MaskedGCN
 from fedgt_client.model.sage import GraphSAGE, MeanConv
@@ -99,7 +101,7 @@ def test_the_mean_convolution_is_pygs() -> None:
         theirs.lin_l.weight.copy_(mine.neighbours.t())
         theirs.lin_l.bias.copy_(mine.bias)
         theirs.lin_r.weight.copy_(mine.own.t())
-    step = hop(GraphTensors.of(DENSE, CPU), SOME[1:], 2)
+    step = message_block(GraphTensors.of(DENSE, CPU), SOME[1:], 2)
     inputs = dense(rows_of(BOTH[0], step.inputs))
     expected = theirs((inputs, inputs[: step.targets]), step.edge_index)
     torch.testing.assert_close(mine(inputs, step), expected)

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedgt_client.model.gnn import GraphTensors
 from fedgt_client.model.gophormer import (
     EgoLayer,
     Gophormer,
+    compact,
     ego_graphs,
     proximity,
-    without_gaps,
 )
+from fedgt_client.model.graph_tensors import GraphTensors
 from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
 
 TENSORS = GraphTensors.of(two_groups(), torch.device("cpu"))
@@ -91,7 +91,7 @@ def test_what_is_not_computed_does_not_count(layers: int, monkeypatch: pytest.Mo
 def test_real_members_first() -> None:
     members = torch.tensor([[5, 5, 7, 5], [6, 8, 6, 6]])
     mask = torch.tensor([[True, False, True, False], [True, True, False, False]])
-    found, real = without_gaps(members, mask)
+    found, real = compact(members, mask)
     assert found.tolist() == [[5, 7], [6, 8]]
     assert real.all()
 

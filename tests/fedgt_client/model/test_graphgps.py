@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.graphgps import GraphGPS
 from tests.fedgt_client.graphs import two_groups
 from tests.fedgt_client.methods.baselines import institution

@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from fedgt_client.graph import Graph
 from fedgt_client.model.features import Bags
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
 from tests.fedgt_client.small_graphs import small_graph
 
@@ -26,7 +27,7 @@ def graph(*, sparse: bool) -> Graph:
 
 
 def inputs(*, sparse: bool) -> NodeInputs:
-    return NodeInputs.of(graph(sparse=sparse), ENCODING, CPU)
+    return GraphTensors.of(graph(sparse=sparse), CPU, ENCODING).inputs()
 
 
 def unfolded(features: torch.Tensor | Bags) -> torch.Tensor:
@@ -106,5 +107,5 @@ def test_signs_are_flipped_for_whole_dimensions() -> None:
 def test_read_only_arrays_are_fine() -> None:
     frozen = ENCODING.copy()
     frozen.flags.writeable = False
-    NodeInputs.of(graph(sparse=True), frozen, CPU).encoding.add_(1.0)
+    GraphTensors.of(graph(sparse=True), CPU, frozen).encoding.add_(1.0)
     assert frozen.tolist() == ENCODING.tolist()

@@ -2,7 +2,7 @@
 
 import torch
 
-from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.neighgen import (
     NeighGen,
     degree_loss,

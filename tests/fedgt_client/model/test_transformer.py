@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from fedgt_client.model.blocks import batches
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.inputs import NodeInputs
 from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
 from fedgt_client.preprocess.laplacian import laplacian_encoding
 from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.sampling import Sampler, Samples
+from fedgt_client.training.batches import batches
 from tests.fedgt_client.graphs import two_groups
 
 CPU = torch.device("cpu")
@@ -35,7 +36,7 @@ def model(*, ppr_bias: bool = True, global_attention: bool = True) -> GraphTrans
 
 def setup(*, sparse: bool = False) -> tuple[NodeInputs, Samples, torch.Tensor]:
     graph = two_groups(30, sparse=sparse)
-    inputs = NodeInputs.of(graph, laplacian_encoding(graph, 2), CPU)
+    inputs = GraphTensors.of(graph, CPU, laplacian_encoding(graph, 2)).inputs()
     sampler = Sampler(personalised_pagerank(graph, size=6), 3, CPU)
     return inputs, sampler.draw(), torch.randn(LAYERS + 1, 4, WIDTH)
 

@@ -17,7 +17,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("prepared again")
 
-    monkeypatch.setattr("fedgt_client.preprocess.cache.build_pool", fail)
+    monkeypatch.setattr("fedgt_client.preprocess.ppr.personalised_pagerank", fail)
     monkeypatch.setattr("fedgt_client.preprocess.cache.laplacian_encoding", fail)
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.ppr import personalised_pagerank
-from fedgt_client.preprocess.strongest import Pool
+from fedgt_client.preprocess.top_k import Pool
 from tests.fedgt_client.graphs import dense_adjacency, directed_graph
 from tests.fedgt_client.small_graphs import random_graph, small_graph
 
@@ -126,7 +126,7 @@ def test_unreachable_are_masked() -> None:
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(60, 150, 3)
     whole = personalised_pagerank(graph, size=10)
-    monkeypatch.setattr("fedgt_client.preprocess.strongest._BLOCK", 7)
+    monkeypatch.setattr("fedgt_client.preprocess.top_k._BLOCK", 7)
     blocks = personalised_pagerank(graph, size=10)
     assert blocks[0].tolist() == whole[0].tolist()
     assert blocks[1] == pytest.approx(whole[1], rel=1e-6)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deploy.settings import resolve_settings
 from fedgt_server.aggregation import softmax_weights
 from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
@@ -25,7 +26,7 @@ SETS, COUNT, WIDTH = 3, 5, 8
 
 def settings(**changed: Scalar) -> RunConfig:
     values: dict[str, Scalar] = {"ldp": "off", "hidden": WIDTH, "heads": 2, "global-nodes": COUNT}
-    return RunConfig.build(values | {k.replace("_", "-"): v for k, v in changed.items()})
+    return resolve_settings(values | {k.replace("_", "-"): v for k, v in changed.items()})
 
 
 def begun(**changed: Scalar) -> FedGT:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from deploy.settings import resolve_settings
 from fedgt_server.methods.fedpub import FedPub
-from shared.config import RunConfig
 from shared.wire import FUNCTIONAL_EMBEDDING, Arrays, Profile, Update
 
 INITIAL: Arrays = {"weight": np.zeros(2, np.float32)}
@@ -24,7 +24,7 @@ def update(name: str, change: float, embedding: list[float]) -> Update:
 
 
 def begun() -> FedPub:
-    method = FedPub(RunConfig.build({"method": "fedpub", "hidden": 4, "tau": 2.0}))
+    method = FedPub(resolve_settings({"method": "fedpub", "hidden": 4, "tau": 2.0}))
     method.begin(INITIAL)
     for name in ("a", "b"):
         method.message(name)

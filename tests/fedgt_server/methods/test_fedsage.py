@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 
+from deploy.settings import resolve_settings
 from fedgt_server.admission import update_error
-from fedgt_server.methods.fedsage import DISCLOSURE, FedSage, handed_back, handed_out, origins
-from shared.config import RunConfig
+from fedgt_server.methods.fedsage import (
+    DISCLOSURE,
+    FedSage,
+    distribute_rows,
+    return_gradients,
+    row_owners,
+)
 from shared.fedsage import OFFERED_ROWS
 from shared.wire import (
     GENERATED_FEATURES,
@@ -23,7 +29,7 @@ ROUNDS = 50  # five of them the generators'
 
 
 def begun() -> FedSage:
-    method = FedSage(RunConfig.build({"method": "fedsage", "rounds": ROUNDS}))
+    method = FedSage(resolve_settings({"method": "fedsage", "rounds": ROUNDS}))
     method.begin(INITIAL)
     return method
 
@@ -53,25 +59,25 @@ def play(method: FedSage, number: int, names: tuple[str, ...] = NAMES) -> list[s
 @pytest.mark.parametrize("institutions", [2, 3, 10])
 @pytest.mark.parametrize("turn", [0, 1, 7])
 def test_nobody_gets_its_own_and_every_row_goes_to_one(institutions: int, turn: int) -> None:
-    whose = origins(institutions, 12, turn)
+    whose = row_owners(institutions, 12, turn)
     assert not (whose == np.arange(institutions)[:, None]).any()
     for column in whose.T:
         assert sorted(column.tolist()) == list(range(institutions))
 
 
 def test_over_rounds_a_row_goes_to_all_others() -> None:
-    to = {int(np.flatnonzero(origins(5, 3, turn)[:, 2] == 0)[0]) for turn in range(4)}
+    to = {int(np.flatnonzero(row_owners(5, 3, turn)[:, 2] == 0)[0]) for turn in range(4)}
     assert to == {1, 2, 3, 4}
 
 
 def test_by_hand() -> None:
     """Three institutions, two rows, turn 0: row 0 from the next, row 1 from the one after."""
     offered = {name: np.full((2, 1), v, np.float32) for name, v in (("a", 1), ("b", 2), ("c", 3))}
-    assert handed_out(offered, "a", 0).ravel().tolist() == [2.0, 3.0]
-    assert handed_out(offered, "c", 0).ravel().tolist() == [1.0, 2.0]
+    assert distribute_rows(offered, "a", 0).ravel().tolist() == [2.0, 3.0]
+    assert distribute_rows(offered, "c", 0).ravel().tolist() == [1.0, 2.0]
     answers = (("a", 4), ("b", 5), ("c", 6))
     gradients = {name: np.array([[v], [10 * v]], np.float32) for name, v in answers}
-    back = handed_back(offered, gradients, 0)
+    back = return_gradients(offered, gradients, 0)
     assert back["a"].ravel().tolist() == [6.0, 50.0]
     assert back["b"].ravel().tolist() == [4.0, 60.0]
     assert back["c"].ravel().tolist() == [5.0, 40.0]
@@ -144,7 +150,7 @@ def test_restored_it_sends_the_same(after: int) -> None:
     method = begun()
     for number in range(1, after + 1):
         play(method, number)
-    other = FedSage(RunConfig.build({"method": "fedsage", "rounds": ROUNDS}))
+    other = FedSage(resolve_settings({"method": "fedsage", "rounds": ROUNDS}))
     other.load_state_dict(method.state_dict())
     for one in (method, other):
         play(one, after + 1)

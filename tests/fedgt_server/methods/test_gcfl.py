@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedgt_server.methods.gcfl import GCFL
+from shared.config import RunConfig
 from shared.wire import GRADIENT_NORM, NUM_EXAMPLES, Arrays, Update
 
 INITIAL: Arrays = {"weight": np.zeros(4, np.float32), "bias": np.zeros(2, np.float32)}
@@ -28,7 +29,7 @@ def play(method: GCFL, first: int, last: int, *, apart: bool = True) -> list[lis
 
 
 def begun() -> GCFL:
-    method = GCFL()
+    method = GCFL(RunConfig.build())
     method.begin(INITIAL)
     return method
 
@@ -70,7 +71,7 @@ def test_missing_members_are_neither_lost_nor_compared() -> None:
 
 
 def test_a_restored_coordinator_splits_in_the_same_round() -> None:
-    method, other = begun(), GCFL()
+    method, other = begun(), GCFL(RunConfig.build())
     play(method, 1, 18)
     other.load_state_dict(method.state_dict())
     assert play(other, 19, 30) == play(method, 19, 30)

@@ -2,15 +2,15 @@
 
 import numpy as np
 
+from deploy.settings import resolve_settings
 from fedgt_server.methods import server_method
 from fedgt_server.methods.fedgt import FedGT
 from fedgt_server.methods.local import Local
-from shared.config import RunConfig
 from shared.wire import Profile, Update
 
 
 def test_nothing_is_sent_expected_or_kept() -> None:
-    method = Local()
+    method = Local(resolve_settings({"method": "local"}))
     method.begin({"weight": np.zeros(2, np.float32)})
     assert method.message("a") == {}
     assert method.expected(Profile("1", [], [], {"weight": [2]})) == {}
@@ -20,5 +20,5 @@ def test_nothing_is_sent_expected_or_kept() -> None:
 
 
 def test_configuration_names_the_method() -> None:
-    assert isinstance(server_method(RunConfig.build({"method": "local"})), Local)
-    assert isinstance(server_method(RunConfig.build({"method": "fedgt"})), FedGT)
+    assert isinstance(server_method(resolve_settings({"method": "local"})), Local)
+    assert isinstance(server_method(resolve_settings({"method": "fedgt"})), FedGT)

@@ -1,4 +1,4 @@
-"""Graphs with neighbours taken away, and with neighbours given (Zhang et al. 2021)."""
+"""Graph augmentation for FedSage+: hide nodes, and add generated neighbours (Zhang et al. 2021)."""
 
 from dataclasses import dataclass, replace
 
@@ -8,55 +8,59 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgt_client.graph import UNLABELLED, Graph, csr_from_arcs
-from fedgt_client.model.gnn import GraphTensors, drawn
+from fedgt_client.model.blocks import sampled_neighbours
+from fedgt_client.model.graph_tensors import GraphTensors
 
 
 @dataclass(frozen=True)
-class Impaired:
+class HiddenNodes:
     """A subgraph some of whose nodes are hidden; nodes keep their ids."""
 
-    graph: GraphTensors  # without links of hidden nodes
-    whole: GraphTensors
+    graph: GraphTensors  # without edges of hidden nodes
+    original: GraphTensors
     hidden: Tensor  # shape: (n,), bool
-    missing: Tensor  # shape: (n,), hidden neighbours of each node
+    missing: Tensor  # shape: (n,), number of hidden neighbours of each node
 
     @property
     def visible(self) -> Tensor:
-        """Ids of the nodes that are left."""
+        """Ids of the nodes that are not hidden."""
         return (~self.hidden).nonzero()[:, 0]
 
-    def links(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Ids of all hidden nodes, shape (h,), and who of ``nodes`` has lost which, (b, h)."""
+    def hidden_neighbours(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return ids of all hidden nodes, shape (h,), and which are neighbours of ``nodes``.
+
+        The latter has shape (len(nodes), h).
+        """
         ids = self.hidden.nonzero()[:, 0]
         column = self.hidden.cumsum(0) - 1
-        others, rows = drawn(self.whole, nodes, None)
+        others, rows = sampled_neighbours(self.original, nodes, None)
         lost = self.hidden[others]
         linked = torch.zeros(len(nodes), len(ids), dtype=torch.bool, device=nodes.device)
         linked[rows[lost], column[others[lost]]] = True
         return ids, linked
 
 
-def impair(graph: GraphTensors, share: float, chance: torch.Generator) -> Impaired:
+def hide_nodes(graph: GraphTensors, share: float, generator: torch.Generator) -> HiddenNodes:
     """Hide a share of the nodes, section 3.2; of a single node none."""
     count = graph.num_nodes
-    order = torch.randperm(count, generator=chance)[: int(share * count)]
+    order = torch.randperm(count, generator=generator)[: int(share * count)]
     hidden = torch.zeros(count, dtype=torch.bool)
     hidden[order] = True
-    hidden = hidden.to(graph.labels.device)
+    hidden = hidden.to(graph.device)
     neighbours, rows = graph.edge_index()
     kept = ~(hidden[neighbours] | hidden[rows])
     lengths = torch.bincount(rows[kept], minlength=count)
     indptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     missing = torch.bincount(rows[hidden[neighbours]], minlength=count)
-    impaired = replace(graph, indptr=indptr, neighbours=neighbours[kept])
-    return Impaired(impaired, graph, hidden, missing)
+    visible = replace(graph, indptr=indptr, neighbours=neighbours[kept])
+    return HiddenNodes(visible, graph, hidden, missing)
 
 
-def mend(graph: Graph, counts: NDArray[np.int64], features: NDArray[np.float32]) -> Graph:
+def add_neighbours(graph: Graph, counts: NDArray[np.int64], features: NDArray[np.float32]) -> Graph:
     """Attach ``counts[v]`` new nodes to each node v, section 3.4.
 
-    Generated nodes come after the real ones, have no label and are in no split: they are neither
-    learned from nor measured.
+    The new nodes follow the real ones, have no label and are in no split: they are used neither
+    for training nor for evaluation.
 
     Parameters
     ----------
@@ -72,14 +76,14 @@ def mend(graph: Graph, counts: NDArray[np.int64], features: NDArray[np.float32])
         old + new,
     )
 
-    nowhere = np.zeros(new, np.bool_)
+    in_no_split = np.zeros(new, np.bool_)
     return replace(
         graph,
         indptr=indptr,
         indices=indices,
         features=np.concatenate([graph.dense_features(), features]).astype(np.float32),
         labels=np.concatenate([graph.labels, np.full(new, UNLABELLED)]),
-        train=np.concatenate([graph.train, nowhere]),
-        val=np.concatenate([graph.val, nowhere]),
-        test=np.concatenate([graph.test, nowhere]),
+        train=np.concatenate([graph.train, in_no_split]),
+        val=np.concatenate([graph.val, in_no_split]),
+        test=np.concatenate([graph.test, in_no_split]),
     )

@@ -4,17 +4,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedgt_client.model.links import Links
+from fedgt_client.model.sparse_attention import SparseAttention
 
 QUERIES, NODES, SAMPLES, HEADS, SIZE = 5, 7, 3, 2, 4
 
 
-def chance(*shape: int) -> Tensor:
+def random(*shape: int) -> Tensor:
     return torch.randn(*shape, requires_grad=True)
 
 
-def problem() -> tuple[Links, Tensor]:
-    """Links to few nodes, so that some are met often and some never, and the rows they mean."""
+def problem() -> tuple[SparseAttention, Tensor]:
+    """Attend to few nodes, some often and some never; also return the rows this means."""
     samples = torch.randint(NODES - 3, (QUERIES, SAMPLES))
     rows = torch.tensor(
         [
@@ -23,7 +23,7 @@ def problem() -> tuple[Links, Tensor]:
             for head in range(HEADS)
         ]
     )
-    return Links(samples, HEADS, NODES), rows
+    return SparseAttention(samples, HEADS, NODES), rows
 
 
 def same_with_gradients(found: Tensor, expected: Tensor, inputs: list[Tensor]) -> bool:
@@ -41,37 +41,37 @@ def same_with_gradients(found: Tensor, expected: Tensor, inputs: list[Tensor]) -
 @pytest.mark.parametrize("seed", range(5))
 def test_scores(seed: int) -> None:
     torch.manual_seed(seed)
-    links, rows = problem()
-    queries, keys = chance(QUERIES * HEADS, SIZE), chance(NODES * HEADS, SIZE)
+    sparse, rows = problem()
+    queries, keys = random(QUERIES * HEADS, SIZE), random(NODES * HEADS, SIZE)
     expected = (queries[:, None] * keys[rows]).sum(-1)
-    assert same_with_gradients(links.scores(queries, keys), expected, [queries, keys])
+    assert same_with_gradients(sparse.scores(queries, keys), expected, [queries, keys])
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_mix(seed: int) -> None:
+def test_weighted_sum(seed: int) -> None:
     torch.manual_seed(seed)
-    links, rows = problem()
-    weights, values = chance(QUERIES * HEADS, SAMPLES), chance(NODES * HEADS, SIZE)
+    sparse, rows = problem()
+    weights, values = random(QUERIES * HEADS, SAMPLES), random(NODES * HEADS, SIZE)
     expected = (weights[:, :, None] * values[rows]).sum(1)
-    assert same_with_gradients(links.mix(weights, values), expected, [weights, values])
+    assert same_with_gradients(sparse.weighted_sum(weights, values), expected, [weights, values])
 
 
-def test_nobody_asks() -> None:
-    links = Links(torch.empty(0, SAMPLES, dtype=torch.long), HEADS, NODES)
-    keys = chance(NODES * HEADS, SIZE)
-    scores = links.scores(torch.empty(0, SIZE), keys)
+def test_no_queries() -> None:
+    sparse = SparseAttention(torch.empty(0, SAMPLES, dtype=torch.long), HEADS, NODES)
+    keys = random(NODES * HEADS, SIZE)
+    scores = sparse.scores(torch.empty(0, SIZE), keys)
     assert scores.shape == (0, SAMPLES)
     (gradient,) = torch.autograd.grad(scores.sum(), keys)
     assert not gradient.any()
-    assert links.mix(torch.empty(0, SAMPLES), keys).shape == (0, SIZE)
+    assert sparse.weighted_sum(torch.empty(0, SAMPLES), keys).shape == (0, SIZE)
 
 
 def test_full_precision_within_autocast() -> None:
-    links, rows = problem()
-    queries, keys = chance(QUERIES * HEADS, SIZE), chance(NODES * HEADS, SIZE)
+    sparse, rows = problem()
+    queries, keys = random(QUERIES * HEADS, SIZE), random(NODES * HEADS, SIZE)
     with torch.autocast("cpu", torch.bfloat16):
-        scores = links.scores(queries, keys)
-        mixed = links.mix(torch.softmax(scores, dim=1).bfloat16(), keys)
+        scores = sparse.scores(queries, keys)
+        mixed = sparse.weighted_sum(torch.softmax(scores, dim=1).bfloat16(), keys)
     assert scores.dtype == mixed.dtype == torch.float32
     assert torch.allclose(scores, (queries[:, None] * keys[rows]).sum(-1), atol=1e-6)
     mixed.sum().backward()

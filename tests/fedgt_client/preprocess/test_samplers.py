@@ -1,11 +1,14 @@
-"""The pools of the other two samplers."""
+"""The registry of samplers, and the pools of the other two."""
 
 import numpy as np
 import pytest
 
 from fedgt_client.graph import Graph
-from fedgt_client.preprocess.pools import attribute_pool, build_pool, neighbourhood_pool
-from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
+from fedgt_client.preprocess.attribute import attribute_pool
+from fedgt_client.preprocess.graphsage import neighbourhood_pool
+from fedgt_client.preprocess.samplers import SAMPLERS, pool_builder
+from shared.errors import FedGTError
+from tests.fedgt_client.graphs import dense_adjacency, settings, two_groups, without_links
 from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
 
@@ -14,15 +17,13 @@ def reached(row: np.ndarray) -> list[int]:
 
 
 def test_unknown_sampler() -> None:
-    with pytest.raises(KeyError):
-        build_pool(ring(4), "walk", size=4, nu=0.15, tolerance=1e-5, seed=0)
+    with pytest.raises(FedGTError, match="sampler is 'walk', expected one of ppr, graphsage, "):
+        pool_builder("walk")
 
 
-@pytest.mark.parametrize("sampler", ["ppr", "graphsage", "attribute"])
-def test_nobody_is_its_own_candidate(sampler: str) -> None:
-    neighbours, weights = build_pool(
-        two_groups(30), sampler, size=12, nu=0.15, tolerance=1e-5, seed=0
-    )
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_no_node_is_its_own_candidate(sampler: str) -> None:
+    neighbours, weights = pool_builder(sampler).build(two_groups(30), settings(), 12)
     assert neighbours.shape == weights.shape == (30, 12)
     assert not (neighbours == np.arange(30)[:, None]).any()
     assert ((neighbours >= 0) == (weights > 0)).all()

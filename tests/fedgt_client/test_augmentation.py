@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.augmentation import add_neighbours, hide_nodes
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph
-from fedgt_client.mending import impair, mend
-from fedgt_client.model.gnn import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors
 from tests.fedgt_client.graphs import dense_adjacency, directed_graph, two_groups, without_links
 
 CPU = torch.device("cpu")
@@ -20,7 +20,7 @@ def test_hidden_nodes_have_no_links_and_are_missed() -> None:
     graph = two_groups()
     adjacency = dense_adjacency(graph)
     tensors = GraphTensors.of(graph, CPU)
-    impaired = impair(tensors, 0.25, chance())
+    impaired = hide_nodes(tensors, 0.25, chance())
     hidden = impaired.hidden.numpy()
     assert hidden.sum() == 10
     assert impaired.visible.tolist() == np.flatnonzero(~hidden).tolist()
@@ -30,14 +30,14 @@ def test_hidden_nodes_have_no_links_and_are_missed() -> None:
     found[rows, neighbours] = 1.0
     assert (found == expected).all()
     assert impaired.missing.tolist() == (adjacency @ hidden).tolist()
-    ids, linked = impaired.links(torch.tensor([7, 3]))
+    ids, linked = impaired.hidden_neighbours(torch.tensor([7, 3]))
     assert ids.tolist() == np.flatnonzero(hidden).tolist()
     assert (linked.numpy() == adjacency[[7, 3]][:, hidden].astype(bool)).all()
 
 
 def test_chance_alone_says_who_is_hidden() -> None:
     tensors = GraphTensors.of(two_groups(), CPU)
-    one, same, other = (impair(tensors, 0.25, chance(seed)).hidden for seed in (1, 1, 2))
+    one, same, other = (hide_nodes(tensors, 0.25, chance(seed)).hidden for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
 
@@ -46,7 +46,7 @@ def test_chance_alone_says_who_is_hidden() -> None:
     "graph", [two_groups().subgraph(np.arange(1)), without_links(two_groups())]
 )
 def test_nothing_to_miss(graph: Graph) -> None:
-    impaired = impair(GraphTensors.of(graph, CPU), 0.25, chance())
+    impaired = hide_nodes(GraphTensors.of(graph, CPU), 0.25, chance())
     assert not impaired.missing.any()
     assert len(impaired.visible) >= 1
 
@@ -57,7 +57,7 @@ def test_a_mended_graph_has_the_added_nodes_and_links(sparse: bool) -> None:
     counts = np.zeros(40, np.int64)
     counts[[3, 8]] = (2, 1)
     features = np.arange(18, dtype=np.float32).reshape(3, 6)
-    mended = mend(graph, counts, features)
+    mended = add_neighbours(graph, counts, features)
     assert mended.num_nodes == 43
     before, after = dense_adjacency(graph), dense_adjacency(mended)
     assert (after[:40, :40] == before).all()
@@ -72,7 +72,7 @@ def test_a_mended_graph_has_the_added_nodes_and_links(sparse: bool) -> None:
 
 def test_added_nodes_are_neither_learned_from_nor_measured() -> None:
     graph = two_groups()
-    mended = mend(graph, np.full(40, 2), np.ones((80, 6), np.float32))
+    mended = add_neighbours(graph, np.full(40, 2), np.ones((80, 6), np.float32))
     assert (mended.labels[40:] == UNLABELLED).all()
     for split in SPLITS:
         assert getattr(mended, split).dtype == np.bool_
@@ -82,11 +82,11 @@ def test_added_nodes_are_neither_learned_from_nor_measured() -> None:
 
 def test_arcs_of_one_way_stay_so() -> None:
     graph = directed_graph(12, 30, seed=1)
-    mended = mend(graph, np.ones(12, np.int64), np.ones((12, 1), np.float32))
+    mended = add_neighbours(graph, np.ones(12, np.int64), np.ones((12, 1), np.float32))
     assert (dense_adjacency(mended)[:12, :12] == dense_adjacency(graph)).all()
 
 
 def test_nothing_to_mend() -> None:
     graph = two_groups()
-    mended = mend(graph, np.zeros(40, np.int64), np.zeros((0, 6), np.float32))
+    mended = add_neighbours(graph, np.zeros(40, np.int64), np.zeros((0, 6), np.float32))
     assert mended.digest() == graph.digest()

@@ -33,9 +33,9 @@ def test_only_those_who_need_it_import_pyg() -> None:
     """Its import takes seconds, which FedGT must not cost."""
     program = (
         "import sys\n"
-        "from fedgt_client.methods import METHODS\n"
+        "from fedgt_client.methods import client_method\n"
         "from tests.fedgt_client.graphs import settings, two_groups\n"
-        "method = METHODS['fedgt'](two_groups(), settings(), 'alba')\n"
+        "method = client_method(two_groups(), settings(), 'alba')\n"
         "method.fit(method.initial_arrays(), 1)\n"
         "assert not any(name.startswith('torch_geometric') for name in sys.modules)\n"
     )

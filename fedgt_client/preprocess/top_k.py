@@ -1,4 +1,4 @@
-"""The strongest candidates of every node, from a score between nodes."""
+"""The top-k candidates of every node, from a score between nodes."""
 
 from collections.abc import Callable
 
@@ -6,21 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-# neighbours (n, size), strongest first, -1 where there is none; weights (n, size), 0 there
+# neighbours (n, size), largest weight first, -1 where there is none; weights (n, size), 0 there
 Pool = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 # Nodes scored together: bounds memory, keeps the sparse products large.
 _BLOCK = 2048
 
 
-def strongest(
+def top_k(
     score: Callable[[NDArray[np.int64]], sparse.csr_array],
     num_nodes: int,
     size: int,
     *,
     block: int = _BLOCK,
 ) -> Pool:
-    """The ``size`` largest positive scores of every node, the node itself left out.
+    """Return the ``size`` largest positive scores of every node, the node itself excluded.
 
     ``score`` maps some nodes to their scores with all nodes, shape (len(nodes), num_nodes).
     """

@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
+from fedgt_client.model.blocks import message_block, sampled_neighbours
 from fedgt_client.model.gcn import GCN
-from fedgt_client.model.gnn import GraphTensors, drawn, hop
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
 
@@ -13,7 +14,7 @@ CPU = torch.device("cpu")
 
 def test_all_neighbours() -> None:
     graph = two_groups()
-    sources, rows = drawn(GraphTensors.of(graph, CPU), torch.tensor([7, 2]), None)
+    sources, rows = sampled_neighbours(GraphTensors.of(graph, CPU), torch.tensor([7, 2]), None)
     for position, node in enumerate((7, 2)):
         expected = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]
         assert sources[rows == position].tolist() == expected.tolist()
@@ -22,7 +23,7 @@ def test_all_neighbours() -> None:
 def test_drawn_neighbours_are_neighbours_each_once_and_as_many_as_there_are() -> None:
     graph = two_groups()
     tensors, nodes = GraphTensors.of(graph, CPU), torch.arange(40).flip(0)
-    sources, rows = drawn(tensors, nodes, 5)
+    sources, rows = sampled_neighbours(tensors, nodes, 5)
     assert len(set(zip(sources.tolist(), rows.tolist(), strict=True))) == len(sources)
     assert (dense_adjacency(graph)[nodes[rows].numpy(), sources.numpy()] == 1).all()
     expected = np.minimum(np.diff(graph.indptr)[nodes.numpy()], 5)
@@ -31,7 +32,7 @@ def test_drawn_neighbours_are_neighbours_each_once_and_as_many_as_there_are() ->
 
 def test_every_neighbour_is_drawn_as_often() -> None:
     tensors = GraphTensors.of(two_groups(), CPU)
-    draws = [drawn(tensors, torch.tensor([3]), 2)[0] for _ in range(600)]
+    draws = [sampled_neighbours(tensors, torch.tensor([3]), 2)[0] for _ in range(600)]
     counts = torch.bincount(torch.cat(draws), minlength=40)
     degree = int(tensors.indptr.diff()[3])
     found = counts[counts > 0]
@@ -41,13 +42,15 @@ def test_every_neighbour_is_drawn_as_often() -> None:
 
 def test_a_hop_lists_its_targets_first() -> None:
     tensors, nodes = GraphTensors.of(two_groups(), CPU), torch.tensor([9, 4, 30])
-    step = hop(tensors, nodes, 3)
+    step = message_block(tensors, nodes, 3)
     assert step.inputs[: step.targets].tolist() == [9, 4, 30]
     assert len(step.inputs.unique()) == len(step.inputs)
     sources, targets = step.edge_index
     for source, target in zip(step.inputs[sources], step.inputs[targets], strict=True):
         assert dense_adjacency(two_groups())[int(target), int(source)] == 1
-    assert len(hop(GraphTensors.of(without_links(two_groups()), CPU), nodes, 3).inputs) == 3
+    assert (
+        len(message_block(GraphTensors.of(without_links(two_groups()), CPU), nodes, 3).inputs) == 3
+    )
 
 
 def test_scores_do_not_depend_on_the_batch() -> None:

@@ -1,8 +1,8 @@
-"""Products of attention over sampled rows, whose gradients are read and not scattered.
+"""Sparse attention: products over sampled rows whose gradients gather instead of scatter.
 
-torch's backward of a gather adds rows to a table one after the other. With the links sorted once by
-where they lead, every gradient is a weighted sum of rows like the forward pass. A round of an
-institution with 1,300 to 2,000 nodes takes a quarter less time; with some hundred it makes no odds.
+torch's backward of a gather adds rows to a table one by one. With the (query, row) pairs sorted
+once by row, every gradient is a weighted sum of rows like the forward pass. A round of an
+institution with 1,300 to 2,000 nodes takes a quarter less time; with some hundred, the same.
 """
 
 from functools import cached_property
@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 
-class Links:
-    """From each query in each head to the rows it attends to.
+class SparseAttention:
+    """Attention from each query in each head to its sampled rows.
 
     Tables have a row for every node and head, shape (n · h, d / h).
 
@@ -32,26 +32,26 @@ class Links:
         self._table = nodes * heads
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Inner products of queries, shape (q · h, d / h), with keys; shape (q · h, n_s)."""
-        return self._exact(_Scores, queries, keys)
+        """Return inner products of queries, shape (q · h, d / h), with keys; shape (q · h, n_s)."""
+        return self._in_full_precision(_Scores, queries, keys)
 
-    def mix(self, weights: Tensor, values: Tensor) -> Tensor:
-        """Values weighted, shape (q · h, n_s), and added up; shape (q · h, d / h)."""
-        return self._exact(_Mix, weights, values)
+    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
+        """Return sums of values with weights of shape (q · h, n_s); shape (q · h, d / h)."""
+        return self._in_full_precision(_WeightedSum, weights, values)
 
     def inner_products(self, queries: Tensor, table: Tensor) -> Tensor:
-        """Of each query with its rows of a table, shape (q · h, n_s)."""
+        """Multiply each query with its rows of a table, shape (q · h, n_s)."""
         shape = *self.rows.shape, table.shape[1]
         rows = table.index_select(0, self.rows.view(-1)).view(shape)
         return torch.bmm(rows, queries.unsqueeze(2)).squeeze(2)
 
     def forward_sum(self, weights: Tensor, table: Tensor) -> Tensor:
-        """For each query, its rows of a table weighted and added up, shape (q · h, d / h)."""
+        """Add up the weighted rows of a table for each query, shape (q · h, d / h)."""
         return functional.embedding_bag(self.rows, table, per_sample_weights=weights, mode="sum")
 
     def backward_sum(self, weights: Tensor, queries: Tensor) -> Tensor:
-        """For each row of a table, the queries that lead to it, shape (n · h, d / h)."""
-        order, sources, offsets = self._reversed
+        """Add up the weighted queries of each row of a table, shape (n · h, d / h)."""
+        order, sources, offsets = self._by_row
         return functional.embedding_bag(
             sources,
             queries,
@@ -61,15 +61,17 @@ class Links:
             include_last_offset=True,
         )
 
-    def _exact(self, function: type[torch.autograd.Function], *tensors: Tensor) -> Tensor:
-        """In full precision: a sum of weighted rows knows no other."""
+    def _in_full_precision(
+        self, function: type[torch.autograd.Function], *tensors: Tensor
+    ) -> Tensor:
+        """Apply a function in full precision, the only one that ``embedding_bag`` has."""
         with torch.autocast(self.rows.device.type, enabled=False):
             found: Tensor = function.apply(*(tensor.float() for tensor in tensors), self)
         return found
 
     @cached_property
-    def _reversed(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Links by the row they lead to: their order, their queries, where each row's start."""
+    def _by_row(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return pairs sorted by row: their order, their queries, the offset of each row."""
         targets = self.rows.view(-1)
         order = targets.argsort(stable=True)
         counts = torch.bincount(targets, minlength=self._table)
@@ -78,27 +80,35 @@ class Links:
 
 class _Scores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, links: Links) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, attention: SparseAttention) -> Tensor:
         ctx.save_for_backward(queries, keys)
-        ctx.links = links
-        return links.inner_products(queries, keys)
+        ctx.attention = attention
+        return attention.inner_products(queries, keys)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         (queries, keys), (gradient,) = ctx.saved_tensors, gradients
-        links: Links = ctx.links
-        return links.forward_sum(gradient, keys), links.backward_sum(gradient, queries), None
+        attention: SparseAttention = ctx.attention
+        return (
+            attention.forward_sum(gradient, keys),
+            attention.backward_sum(gradient, queries),
+            None,
+        )
 
 
-class _Mix(torch.autograd.Function):
+class _WeightedSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, values: Tensor, links: Links) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, values: Tensor, attention: SparseAttention) -> Tensor:
         ctx.save_for_backward(weights, values)
-        ctx.links = links
-        return links.forward_sum(weights, values)
+        ctx.attention = attention
+        return attention.forward_sum(weights, values)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
         (weights, values), gradient = ctx.saved_tensors, gradients[0].contiguous()
-        links: Links = ctx.links
-        return links.inner_products(gradient, values), links.backward_sum(weights, gradient), None
+        attention: SparseAttention = ctx.attention
+        return (
+            attention.inner_products(gradient, values),
+            attention.backward_sum(weights, gradient),
+            None,
+        )

@@ -1,0 +1,29 @@
+"""Resolve the settings of a run where it is started."""
+
+from collections.abc import Mapping
+
+from fedgt_client.preprocess.samplers import SAMPLERS
+from fedgt_server.methods import method_info
+from shared.config import RunConfig, Scalar
+from shared.registry import lookup
+
+
+def resolve_settings(
+    values: Mapping[str, Scalar] | None = None, *, preset: str = "default"
+) -> RunConfig:
+    """Merge defaults, those of the method, the preset and ``values``, and check all names.
+
+    Whoever takes part in the run gets the result whole, and need not know any defaults.
+
+    Raises
+    ------
+    FedGTError
+        In one line that names the key, the value seen and what would be right.
+    """
+    values = values or {}
+    default = RunConfig.model_fields["method"].default
+    info = method_info(str(values.get("method", default)))
+    config = RunConfig.build(values, preset=preset, method_defaults=info.defaults)
+    config.check_privacy(private_updates=info.private_updates)
+    lookup(SAMPLERS, "sampler", config.sampler)
+    return config

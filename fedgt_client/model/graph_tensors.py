@@ -1,0 +1,71 @@
+"""A subgraph as tensors on the training device, the same for every model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedgt_client.graph import SPLITS, Graph
+from fedgt_client.model.features import Features, dense, to_tensor, unit_features
+from fedgt_client.model.inputs import NodeInputs
+
+# A hint beside the features: at full scale the model learns positions instead of contents.
+ENCODING_SCALE = 0.06
+
+
+@dataclass(frozen=True)
+class GraphTensors:
+    """A subgraph on the training device."""
+
+    features: Features  # shape: (n, p), rows of unit length
+    encoding: Tensor  # shape: (n, k), the scaled positional encoding; k is 0 for models without
+    indptr: Tensor  # shape: (n + 1,)
+    neighbours: Tensor  # shape: (m,)
+    labels: Tensor  # shape: (n,)
+    splits: dict[str, Tensor]  # node ids of train, val and test
+
+    @classmethod
+    def of(
+        cls, graph: Graph, device: torch.device, encoding: np.ndarray | None = None
+    ) -> "GraphTensors":
+        """Copy a graph to the device, with an unscaled encoding of shape (n, k) if there is one."""
+        if encoding is None:
+            encoding = np.empty((graph.num_nodes, 0), np.float32)
+        return cls(
+            features=unit_features(graph, device),
+            encoding=to_tensor(encoding * ENCODING_SCALE, device),
+            indptr=to_tensor(graph.indptr, device),
+            neighbours=to_tensor(graph.indices, device).long(),
+            labels=to_tensor(graph.labels, device),
+            splits={
+                name: to_tensor(np.flatnonzero(getattr(graph, name)), device) for name in SPLITS
+            },
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes n."""
+        return len(self.labels)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.labels.device
+
+    def inputs(self) -> NodeInputs:
+        """Return features and encoding of all nodes."""
+        return NodeInputs(self.features, self.encoding)
+
+    def dense_features(self) -> Tensor:
+        """Return the feature matrix with its zeros, shape (n, p)."""
+        return dense(self.features)
+
+    def all_nodes(self) -> Tensor:
+        """Return every node's id, shape (n,)."""
+        return torch.arange(self.num_nodes, device=self.device)
+
+    def edge_index(self) -> Tensor:
+        """Return the arcs from each neighbour to the node whose row it is in, shape (2, m)."""
+        rows = self.all_nodes().repeat_interleave(self.indptr.diff())
+        return torch.stack([self.neighbours, rows])

@@ -1,0 +1,87 @@
+"""A model's parameters and its optimiser: what every method exchanges and keeps between rounds."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from fedgt_client.model.features import to_tensor
+from fedgt_client.state import OPTIMISER
+from shared.config import RunConfig
+from shared.files import Array
+
+_MODEL = "model."
+_ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+
+class ModelOptimiser:
+    """Adam on a module's parameters, with moments that persist across rounds."""
+
+    def __init__(self, model: nn.Module, config: RunConfig) -> None:
+        self._model = model
+        self._config = config
+        self.adam = torch.optim.Adam(
+            model.parameters(),
+            lr=config.lr,
+            weight_decay=config.weight_decay,
+            decoupled_weight_decay=config.decoupled_weight_decay,
+            eps=config.adam_epsilon,
+            fused=True,
+        )
+
+    def set_round(self, round_number: int) -> None:
+        """Set the learning rate of a round."""
+        for group in self.adam.param_groups:
+            group["lr"] = learning_rate(self._config, round_number)
+
+    def parameters(self) -> dict[str, Array]:
+        """Return a copy of every parameter."""
+        return {
+            name: parameter.detach().cpu().numpy().copy()
+            for name, parameter in self._model.named_parameters()
+        }
+
+    def load(self, parameters: dict[str, Array]) -> None:
+        """Replace the parameters that are named; keep the others."""
+        own = dict(self._model.named_parameters())
+        with torch.no_grad():
+            for name, array in parameters.items():
+                own[name].copy_(to_tensor(array, own[name].device))
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return the weights and Adam's moments."""
+        saved = {f"{_MODEL}{name}": array for name, array in self.parameters().items()}
+        for name, parameter in self._model.named_parameters():
+            for key, value in self.adam.state[parameter].items():
+                saved[f"{OPTIMISER}{key}.{name}"] = value.cpu().numpy()
+        return saved
+
+    def load_state_dict(self, saved: dict[str, Array]) -> None:
+        """Restore what ``state_dict`` returned."""
+        self.load({name: saved[f"{_MODEL}{name}"] for name, _ in self._model.named_parameters()})
+        for name, parameter in self._model.named_parameters():
+            moments = {key: saved.get(f"{OPTIMISER}{key}.{name}") for key in _ADAM}
+            self.adam.state[parameter] = {
+                key: to_tensor(value, parameter.device)
+                for key, value in moments.items()
+                if value is not None
+            }
+
+
+def take_step(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
+    """Take a step and return True, or skip it and return False if the gradient is not finite."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
+        return False
+    optimiser.step()
+    return True
+
+
+def learning_rate(config: RunConfig, round_number: int) -> float:
+    """Return η of a round; the cosine schedule falls from ``lr`` in the first round towards 0."""
+    if config.lr_schedule == "constant":
+        return config.lr
+    progress = (round_number - 1) / config.rounds
+    return config.lr * 0.5 * (1.0 + math.cos(math.pi * progress))

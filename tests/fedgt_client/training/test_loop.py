@@ -1,0 +1,171 @@
+"""An epoch and an evaluation of the graph transformer."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fedgt_client.graph import Graph
+from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.transformer import GraphTransformer
+from fedgt_client.preprocess.cache import prepare
+from fedgt_client.sampling import Sampler
+from fedgt_client.training.batches import BatchPlan
+from fedgt_client.training.evaluation import accuracy, evaluate
+from fedgt_client.training.loop import train_epoch
+from fedgt_client.training.task import TransformerTask
+from tests.fedgt_client.graphs import settings, two_groups
+
+CPU = torch.device("cpu")
+WHOLE = BatchPlan(0, 0, "cpu", mixed_precision=False)
+
+
+def task_for(
+    graph: Graph,
+    folder: Path,
+    *,
+    train_batch: int = 0,
+    predict_batch: int = 0,
+    dropout: float = 0.0,
+) -> TransformerTask:
+    torch.manual_seed(0)
+    model = GraphTransformer(
+        features=6,
+        positional_dimensions=2,
+        classes=2,
+        width=16,
+        layers=2,
+        heads=2,
+        dropout=dropout,
+        ppr_bias=True,
+    )
+    prepared = prepare(graph, settings(), folder)
+    return TransformerTask(
+        model,
+        GraphTensors.of(graph, CPU, prepared.encoding),
+        Sampler(prepared.pool, 4, CPU),
+        GlobalNodes.initial(sets=3, count=3, width=16, momentum=0.9, seed=0),
+        replace(WHOLE, train_batch=train_batch, predict_batch=predict_batch),
+    )
+
+
+def adam(task: TransformerTask) -> torch.optim.Adam:
+    return torch.optim.Adam(task.model.parameters(), lr=0.02)
+
+
+@pytest.mark.parametrize(("batch", "sparse"), [(0, True), (0, False), (7, False)])
+def test_learns_separable_classes(batch: int, sparse: bool, tmp_path: Path) -> None:
+    task = task_for(two_groups(sparse=sparse), tmp_path, train_batch=batch)
+    optimiser = adam(task)
+    losses = [train_epoch(task, optimiser).loss for _ in range(20)]
+    assert losses[0] > 0.5
+    assert losses[-1] < 0.1
+    assert evaluate(task) == {"val_accuracy": 1.0, "test_accuracy": 1.0}
+
+
+def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
+    """In batches and at once: the mean over nodes, whatever the size of the last batch."""
+    for batch in (0, 5, 6):
+        task = task_for(two_groups(), tmp_path, train_batch=batch)
+        for parameter in task.model.head.parameters():
+            torch.nn.init.zeros_(parameter)
+        report = train_epoch(task, torch.optim.SGD(task.model.parameters(), lr=0.0))
+        assert report.loss == pytest.approx(math.log(2))
+        assert report.skipped == 0
+
+
+def test_no_training_nodes(tmp_path: Path) -> None:
+    graph = replace(two_groups(), train=np.zeros(40, np.bool_))
+    for batch in (0, 8):
+        task = task_for(graph, tmp_path, train_batch=batch)
+        before = [parameter.clone() for parameter in task.model.parameters()]
+        report = train_epoch(task, adam(task))
+        assert math.isnan(report.loss)
+        assert report.skipped == 0
+        after = task.model.parameters()
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_global_nodes_follow_all_nodes_labelled_or_not(tmp_path: Path) -> None:
+    only_one = np.zeros(40, np.bool_)
+    only_one[0] = True
+    task = task_for(replace(two_groups(), train=only_one), tmp_path)
+    before = task.global_nodes.centres.clone()
+    train_epoch(task, adam(task))
+    nodes = task.global_nodes
+    assert not torch.equal(nodes.centres, before)
+    assert float(nodes.counts.sum(dim=1)[0]) == pytest.approx(0.9 * 3 + 0.1 * 40)
+    assert not nodes.centres.requires_grad
+
+
+def test_a_step_whose_gradient_is_not_finite_is_skipped(tmp_path: Path) -> None:
+    """Node 1 is isolated, so that it affects its own batch only."""
+    graph = two_groups()
+    features = graph.dense_features().copy()
+    features[1] = np.inf
+    linked = graph.subgraph(np.array([n for n in range(40) if n != 1]))
+    indptr = np.concatenate([linked.indptr[:2], linked.indptr[1:]])
+    indices = linked.indices + (linked.indices >= 1)
+    broken = replace(graph, indptr=indptr, indices=indices.astype(np.int32), features=features)
+    task = task_for(broken, tmp_path, train_batch=1)
+    optimiser = adam(task)
+    report = train_epoch(task, optimiser)
+    assert report.skipped == 1
+    # The mean is over the steps that were taken.
+    assert 0.3 < report.loss < 2.0
+    task._plan = WHOLE
+    whole = train_epoch(task, optimiser)
+    assert whole.skipped == 1
+    assert math.isnan(whole.loss)
+    for parameter in task.model.parameters():
+        assert torch.isfinite(parameter).all()
+    assert torch.isfinite(task.global_nodes.centres).all()
+    scores = task.predict(task.graph.all_nodes())
+    assert torch.isfinite(scores).all(dim=1).sum() == 39
+
+
+@pytest.mark.parametrize("batch", [1, 7, 40, 100])
+def test_prediction_in_batches_equals_that_of_the_whole(batch: int, tmp_path: Path) -> None:
+    task = task_for(two_groups(), tmp_path, dropout=0.5)
+    task.model.train()
+    nodes = task.graph.all_nodes()
+    whole = task.predict(nodes)
+    found = task_for(two_groups(), tmp_path, dropout=0.5, predict_batch=batch).predict(nodes)
+    assert torch.allclose(found, whole, atol=1e-5)
+    assert not whole.requires_grad
+
+
+def test_prediction_of_some_nodes_in_any_order(tmp_path: Path) -> None:
+    task = task_for(two_groups(), tmp_path)
+    nodes = torch.tensor([7, 3, 30])
+    assert torch.equal(task.predict(nodes), task.predict(task.graph.all_nodes())[nodes])
+
+
+def test_accuracy_by_hand() -> None:
+    scores = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert accuracy(scores, torch.tensor([0, 1, 1])) == pytest.approx(2 / 3)
+    assert math.isnan(accuracy(scores[:0], torch.tensor([], dtype=torch.long)))
+
+
+def test_each_split_is_measured_on_its_own_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = two_groups(8)  # classes 0, 1, 0, 1, …; pairs train, val, test, train
+    task = task_for(graph, tmp_path)
+    scores = torch.tensor([[1.0, 0.0]]).repeat(8, 1)
+    scores[3] = torch.tensor([0.0, 1.0])
+    monkeypatch.setattr(task, "_scores", lambda nodes: scores[nodes])
+    assert evaluate(task) == {"val_accuracy": 1.0, "test_accuracy": 0.5}
+
+
+def test_a_split_without_nodes_has_no_accuracy(tmp_path: Path) -> None:
+    unset = np.zeros(40, np.bool_)
+    no_test = evaluate(task_for(replace(two_groups(), test=unset), tmp_path))
+    assert math.isnan(no_test["test_accuracy"])
+    assert not math.isnan(no_test["val_accuracy"])
+    neither = evaluate(task_for(replace(two_groups(), val=unset, test=unset), tmp_path))
+    assert all(math.isnan(value) for value in neither.values())
