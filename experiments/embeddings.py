@@ -22,7 +22,7 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
         from sklearn.manifold import TSNE
     except ImportError:
         raise FedGTError("t-SNE needs scikit-learn: pip install 'fedgt[experiments]'") from None
-    from deploy.run import check_data, placed, run_in_process
+    from deploy.engines.in_process import check_data, placed, run_in_process
 
     values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
     config = RunConfig.build(placed(values, scratch / "run", job.clients), preset=job.preset)

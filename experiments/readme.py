@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from experiments.accuracy_tables import build_table
 from experiments.figures import draw
-from experiments.table import markdown
-from experiments.tables import build_table
+from experiments.result_table import markdown
 from shared.errors import FedGTError
 
 README = Path(__file__).parents[1] / "README.md"

@@ -19,7 +19,7 @@ from typing import Any
 from experiments.code_version import code_version, library_versions
 from experiments.embeddings import embeddings
 from experiments.job import Job
-from experiments.measures import preprocessing, statistics
+from experiments.partition_measurements import preprocessing, statistics
 from experiments.records import run_facts, write_record
 from shared.config import RunConfig
 from shared.errors import FedGTError
@@ -43,7 +43,7 @@ def decode(text: str) -> Job:
 
 def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     """Run a federation in this process."""
-    from deploy.run import check_data, placed, run_in_process
+    from deploy.engines.in_process import check_data, placed, run_in_process
     from fedgt_server.journal import Journal
 
     out = scratch / "run"

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.processes import ProcessMark, marked_processes
-from experiments.claims import Claim
+from deploy.engines.processes import ProcessMark, marked_processes
 from experiments.job import Job
+from experiments.job_locks import Claim
 from experiments.records import finished
 from experiments.runner import PROGRESS, encode
 

@@ -6,7 +6,8 @@ from typing import NoReturn
 import typer
 from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 
-from deploy.cli import config, data, demo, doctor, experiment, launch, provision, run, tables
+from deploy.cli import config, coordinator, data, data_import, demo, doctor, provision, run
+from experiments import cli as experiment
 from shared.errors import FedGTError
 
 app = typer.Typer(
@@ -16,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-data.app.add_typer(tables.app)
+data.app.add_typer(data_import.app)
 app.add_typer(data.app, name="data")
 app.command()(demo.demo)
 app.command()(run.run)
@@ -24,8 +25,8 @@ app.command()(config.config)
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(provision.app, name="provision")
 app.command()(doctor.doctor)
-app.command()(launch.launch)
-app.command()(launch.resume)
+app.command()(coordinator.launch)
+app.command()(coordinator.resume)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from deploy.cli.output import Json, console, notes, print_json, print_table
 from deploy.cli.run import Engine, percent, run_with_progress
-from deploy.run import placed
+from deploy.engines.in_process import placed
 from shared.config import RunConfig, Scalar
 from shared.files import write_json
 
@@ -46,7 +46,7 @@ def demo(
     started = time.monotonic()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     if deploy:
-        from deploy.deployed import run_deployed
+        from deploy.engines.local_deployment import run_deployed
 
         out, rounds = _OUT.with_name("demo-deploy"), rounds or _DEPLOYED_ROUNDS
         results = run_deployed(out, rounds, seed, show=not json)

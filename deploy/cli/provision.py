@@ -79,7 +79,7 @@ def revoke(
     json: Json = False,
 ) -> None:
     """Take an institution out: its key is refused once the coordinator runs register.sh."""
-    from deploy.provision.layout import revoke as take_out
+    from deploy.provision.registered_keys import revoke as take_out
 
     mark, aside = take_out(institution, out)
     if json:
@@ -116,7 +116,7 @@ def register(
     json: Json = False,
 ) -> None:
     """Register the kit's keys at the running SuperLink, and take the revoked ones out."""
-    from deploy.provision.registry import register as align
+    from deploy.provision.registration import register as align
 
     done = asdict(align(kit))
     if json:
@@ -132,7 +132,7 @@ def app_command(
     folder: Annotated[Path, typer.Argument(help="A folder to make, such as /tmp/x/fedgt.")],
 ) -> None:
     """Write the Flower app that 'flwr run' takes, from the installed FedGT."""
-    from deploy.staging import stage_app
+    from deploy.engines.app_bundle import stage_app
 
     stage_app(folder)
 

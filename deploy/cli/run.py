@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from deploy.cli.output import Json, notes, print_json, print_table
-from deploy.progress import round_progress
-from deploy.run import check_data, check_out, placed, run_in_process
+from deploy.cli.progress import round_progress
+from deploy.engines.in_process import check_data, check_out, placed, run_in_process
 from shared.config import PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
 
@@ -85,7 +85,7 @@ def run_with_progress(
     with round_progress(notes, config.method, config.rounds, show=show) as observe:
         if engine is Engine.inprocess:
             return run_in_process(config, clients, observe)
-        from deploy.simulation import run_simulation
+        from deploy.engines.simulation import run_simulation
 
         return run_simulation(config, clients, observe)
 

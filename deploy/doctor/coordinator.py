@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import CoordinatorKit
-from deploy.provision.federation import Address
-from deploy.provision.layout import Ring
+from deploy.provision.federation_spec import Address
+from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import (
     WARN_DAYS,
     days_left,
@@ -23,7 +23,7 @@ from deploy.provision.pki import (
     load_certificate,
     load_tls_key,
 )
-from deploy.provision.writing import PRIVATE_FILE
+from deploy.provision.registered_keys import Ring
 from shared.errors import FedGTError
 
 PROGRAMS = ("flower-superlink", "flower-superexec", "flwr-serverapp", "flwr")

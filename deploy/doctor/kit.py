@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.provision.federation import Address
+from deploy.provision.federation_spec import Address
 from shared.errors import FedGTError
 
 

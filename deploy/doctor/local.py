@@ -7,8 +7,8 @@ from pathlib import Path
 
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import InstitutionKit
+from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import WARN_DAYS, days_left, fingerprint, load_certificate, load_node_key
-from deploy.provision.writing import PRIVATE_FILE
 from fedgt_client.data.schema import Schema
 from fedgt_client.graph import Graph
 from shared.errors import FedGTError

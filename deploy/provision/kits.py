@@ -8,10 +8,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from deploy.provision import pki
-from deploy.provision.federation import Federation, Institution
-from deploy.provision.layout import COORDINATOR, PRIVATE, Ring
-from deploy.provision.text import render
-from deploy.provision.writing import private_folder, write_file, write_secret
+from deploy.provision.federation_spec import Federation, Institution
+from deploy.provision.kit_files import private_folder, write_file, write_secret
+from deploy.provision.registered_keys import COORDINATOR, PRIVATE, Ring
+from deploy.provision.rendering import render
 from fedgt_client.data.schema import Schema
 from shared.errors import FedGTError
 

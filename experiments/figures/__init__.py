@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.accuracy_tables import load
 from experiments.grids import Experiment, experiment
 from experiments.job import Job
-from experiments.tables import load
 from shared.errors import FedGTError
 
 Records = Mapping[Job, dict[str, Any]]

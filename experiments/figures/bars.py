@@ -5,11 +5,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from experiments.accuracy_tables import accuracy_table
 from experiments.grids import Experiment
 from experiments.job import Job
-from experiments.measured_tables import cost_table
-from experiments.table import Table
-from experiments.tables import accuracy_table
+from experiments.measurement_tables import cost_table
+from experiments.result_table import Table
 from shared.errors import FedGTError
 
 Records = Mapping[Job, dict[str, Any]]

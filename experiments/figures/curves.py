@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.accuracy_tables import accuracies, title_of
 from experiments.grids import HYPER, LDP_NOISE, Experiment
 from experiments.job import Job
-from experiments.measured_tables import ldp_budget, ldp_scope
-from experiments.table import Entry
-from experiments.tables import accuracies, title_of
+from experiments.measurement_tables import ldp_budget, ldp_scope
+from experiments.result_table import Entry
 from experiments.variants import VARIANTS
 
 Records = Mapping[Job, dict[str, Any]]

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.blocks import contrast, heatmaps
 from experiments.grids import Experiment
 from experiments.job import Job
+from experiments.similarity_blocks import contrast, heatmaps
 from fedgt_client.data.partition import SAMPLES_PER_PART
 
 Records = Mapping[Job, dict[str, Any]]

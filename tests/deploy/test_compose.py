@@ -10,10 +10,10 @@ import pytest
 import yaml
 from flwr.supercore.version import package_version
 
-from deploy.provision.federation import Federation
+from deploy.provision.federation_spec import Federation
 from deploy.provision.kits import provision
-from tests.deploy.compose import health_command, interpolate, load, mounts
-from tests.deploy.kits import write_banks
+from tests.harness.compose import health_command, interpolate, load, mounts
+from tests.harness.kits import write_banks
 
 _ROOT = Path(__file__).parents[2]
 _DEPLOY = _ROOT / "deploy"
@@ -182,8 +182,9 @@ _WITHOUT_TORCH = """
 import sys
 for name in ("torch", "torch_geometric"):
     sys.modules[name] = None
-import deploy.cli, deploy.doctor.report, deploy.provision.kits, deploy.provision.registry
-import deploy.launch, deploy.resume, deploy.staging, deploy.supernode, fedgt_server.app
+import deploy.cli, deploy.doctor.report, deploy.provision.kits, deploy.provision.registration
+import deploy.engines.superlink_run, deploy.engines.resume, deploy.engines.app_bundle
+import deploy.cli.supernode, fedgt_server.app
 from importlib.metadata import packages_distributions
 owners = packages_distributions()
 roots = {name.partition(".")[0] for name, module in sys.modules.items() if module}

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from deploy.machine import PATIENCE, Process, free_ports, machine_environment
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.kit_host import PATIENCE, Process, free_ports, machine_environment
+from deploy.engines.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
 from fedgt_client.data.institutions import institutions
-from tests.deploy.compose import Container, load, mounts
+from tests.harness.compose import Container, load, mounts
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,8 +18,8 @@ import pytest
 
 from deploy.doctor.check import State
 from deploy.doctor.kit import CoordinatorKit
-from deploy.federation import LocalFederation, Network
-from deploy.processes import marked_processes
+from deploy.engines.local_federation import LocalFederation, Network
+from deploy.engines.processes import marked_processes
 from tests.fedgt_client.graphs import two_groups
 
 _COORDINATOR, _BANK = "10.213.77.1", "10.213.77.2"

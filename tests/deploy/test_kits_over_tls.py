@@ -8,14 +8,14 @@ import pytest
 from deploy.doctor.check import State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_admission
-from deploy.federation import SUPERNODE, LocalFederation
-from deploy.machine import PATIENCE, Machine, free_ports
-from deploy.processes import marked_processes
-from deploy.provision.layout import revoke
+from deploy.engines.kit_host import PATIENCE, Machine, free_ports
+from deploy.engines.local_federation import SUPERNODE, LocalFederation
+from deploy.engines.processes import marked_processes
 from deploy.provision.node_key import make_node_key
+from deploy.provision.registered_keys import revoke
 from fedgt_client.data.institutions import institutions
 from shared.config import Scalar
-from tests.deploy.faults.scene import processes_over_tls
+from tests.harness.fault_scenarios import processes_over_tls
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.run import run_in_process
+from deploy.engines.in_process import run_in_process
 from fedgt_client import handlers
 from fedgt_client.methods import METHODS
 from shared.config import Scalar
-from tests.deploy.runs import CLIENTS, saved_bytes, small
+from tests.harness.small_runs import CLIENTS, saved_bytes, small
 
 pytestmark = [pytest.mark.usefixtures("own_cache"), pytest.mark.slow]
 

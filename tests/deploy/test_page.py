@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.provision.federation import Federation
+from deploy.provision.federation_spec import Federation
 from deploy.provision.kits import provision
 from shared.config import RunConfig
-from tests.deploy.compose import load
-from tests.deploy.page import PAGE, Block, blocks, command_names
+from tests.harness.compose import load
+from tests.harness.operator_page import PAGE, Block, blocks, command_names
 
 _ROOT = PAGE.parents[1]
 _HOSTS = ("coordinator", "bank-a", "bank-b")

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.machine import PATIENCE, Process, free_ports, machine_environment
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.kit_host import PATIENCE, Process, free_ports, machine_environment
+from deploy.engines.processes import ProcessMark, marked_processes
 from fedgt_client.data.institutions import institutions
 from fedgt_client.graph import Graph
-from tests.deploy.page import Block, blocks, command_names
+from tests.harness.operator_page import Block, blocks, command_names
 
 _HOSTS = ("coordinator", "bank-a", "bank-b")
 _RUN = 3 * PATIENCE

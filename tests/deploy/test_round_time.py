@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.processes import marked_processes
+from deploy.engines.processes import marked_processes
 from fedgt_client.data.institutions import institutions
 from shared.config import Scalar
-from tests.deploy.faults.scene import processes_over_tls, wait_until
-from tests.deploy.federations import Running
+from tests.harness.fault_scenarios import processes_over_tls, wait_until
+from tests.harness.running_federation import Running
 
 pytestmark = [*processes_over_tls, pytest.mark.alone]
 

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from experiments import schedule
-from experiments.claims import Claim
 from experiments.job import Job
+from experiments.job_locks import Claim
 from experiments.records import finished, record_path, write_record
 from experiments.schedule import State, do_all, unfinished
 from tests.experiments.jobs import small_run, statistics_of

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from experiments.accuracy_tables import build_table
 from experiments.grids import experiment
 from experiments.job import Job
-from experiments.paper_tables import PAPER
+from experiments.paper_values import PAPER
 from experiments.records import without_places, write_record
-from experiments.table import Column, Entry, Row, Table, comma_separated, markdown
-from experiments.tables import build_table
+from experiments.result_table import Column, Entry, Row, Table, comma_separated, markdown
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from tests.experiments.jobs import made_run, write_made

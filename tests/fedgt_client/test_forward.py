@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from flwr.app import Message, MessageType
 
-from deploy.processes import ProcessMark
+from deploy.engines.processes import ProcessMark
 from fedgt_client import channel, forward
 from fedgt_client.supernode import Supernode
 from shared.wire import Instruction, Question, Update

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 from flwr.app import Message, MessageType, RecordDict, UserConfig
 
-from deploy.inprocess import InProcessGrid
+from deploy.engines.in_process_grid import InProcessGrid
 from fedgt_client.app import app
 from fedgt_client.launch import Residence
 from shared.config import Scalar

@@ -18,12 +18,12 @@ from deploy.doctor import coordinator
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import CoordinatorKit
 from deploy.doctor.report import examine
-from deploy.machine import free_ports
+from deploy.engines.kit_host import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from shared.errors import FedGTError
-from tests.deploy.doctor.fleets import fleet
-from tests.deploy.kits import write_banks
+from tests.harness.fleet_api import fleet
+from tests.harness.kits import write_banks
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from deploy.provision import pki
 from deploy.provision.kits import provision
 from fedgt_client.data.schema import NumericColumn, Schema
 from shared.errors import FedGTError
-from tests.deploy.kits import write_banks
 from tests.fedgt_client.graphs import two_groups
+from tests.harness.kits import write_banks
 
 GRAPH = two_groups()
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.federation import LocalFederation
-from deploy.launch import Ending
-from deploy.processes import marked_processes
+from deploy.engines.local_federation import LocalFederation
+from deploy.engines.processes import marked_processes
+from deploy.engines.superlink_run import Ending
 from fedgt_server.checkpoint import Checkpoints
 from shared.config import Scalar
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     PATIENCE,
     SMALL,
     A,

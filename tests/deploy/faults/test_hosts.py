@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.deploy.faults.hosts import Hosts, hosts_and_slow_link
+from tests.harness.network_hosts import Hosts, hosts_and_slow_link
 
 _SERVE = """
 import socket

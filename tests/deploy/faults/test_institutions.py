@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.federation import LocalFederation
-from deploy.machine import free_ports
-from deploy.processes import marked_processes
+from deploy.engines.kit_host import free_ports
+from deploy.engines.local_federation import LocalFederation
+from deploy.engines.processes import marked_processes
 from deploy.provision.kits import provision
 from fedgt_client.graph import Graph
 from shared.config import Scalar
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     ENDLESS,
     PATIENCE,
     SMALL,

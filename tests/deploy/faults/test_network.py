@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.federation import LocalFederation, Network
-from deploy.processes import marked_processes
+from deploy.engines.local_federation import LocalFederation, Network
+from deploy.engines.processes import marked_processes
 from shared.config import Scalar
-from tests.deploy.faults.hosts import Hosts, SlowLink, hosts_and_slow_link
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     ENDLESS,
     PATIENCE,
     SMALL,
@@ -26,6 +25,7 @@ from tests.deploy.faults.scene import (
     steps,
     wait_for_round,
 )
+from tests.harness.network_hosts import Hosts, SlowLink, hosts_and_slow_link
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 

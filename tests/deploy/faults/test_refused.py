@@ -12,17 +12,17 @@ from flwr.proto.fleet_pb2 import ActivateNodeRequest
 from flwr.proto.fleet_pb2_grpc import FleetStub
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from deploy.federation import SUPERLINK, SUPERNODE, LocalFederation, Network
-from deploy.launch import Ending
-from deploy.machine import Machine, Process, free_ports
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.kit_host import Machine, Process, free_ports
+from deploy.engines.local_federation import SUPERLINK, SUPERNODE, LocalFederation, Network
+from deploy.engines.processes import ProcessMark, marked_processes
+from deploy.engines.superlink_run import Ending
 from deploy.provision import pki
-from deploy.provision.layout import revoke
 from deploy.provision.node_key import make_node_key
+from deploy.provision.registered_keys import revoke
 from fedgt_client.graph import Graph
 from shared.config import Scalar
 from shared.version import installed_version
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     PATIENCE,
     SMALL,
     A,

@@ -18,12 +18,12 @@ from flwr.common.config import parse_config_args
 from flwr.supernode.cli.flower_supernode import _try_setup_client_authentication
 
 from deploy.provision import kits, pki
+from deploy.provision.kit_files import write_file
 from deploy.provision.kits import provision
-from deploy.provision.layout import Ring, revoke
 from deploy.provision.node_key import make_node_key
-from deploy.provision.writing import write_file
+from deploy.provision.registered_keys import Ring, revoke
 from shared.errors import FedGTError
-from tests.deploy.kits import files_of, write_banks
+from tests.harness.kits import files_of, write_banks
 
 OWN = '[[institutions]]\nname = "bank-c"\npublic-key = "{}"\n'
 AWAITED = '[[institutions]]\nname = "bank-c"\nown-key = true\n'

@@ -1,0 +1,63 @@
+"""A journal that another process writes."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from deploy.engines.journal_tail import RunningJournal, follow
+from fedgt_server.journal import Journal
+
+_WRITE = """
+import sys, time
+from pathlib import Path
+from fedgt_server.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+for number in (1, 2):
+    time.sleep(0.5)
+    journal.write("round", round=number)
+journal.write("failed", reason="the disk is full")
+time.sleep(300)
+"""
+
+
+def test_only_what_is_whole_and_new_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written = Journal(path)
+    written.write("round", round=1)  # of the run that is resumed
+    journal = RunningJournal(path)
+    assert list(journal.rounds()) == []
+    written.write("round", round=2)
+    with path.open("ab") as stream:
+        stream.write(b'{"event": "rou')
+    assert [event["round"] for event in journal.rounds()] == [2]
+    with path.open("ab") as stream:
+        stream.write(b'nd", "round": 3}\n')
+    assert [event["round"] for event in journal.rounds()] == [3]
+    assert not journal.over
+
+
+def test_a_run_that_has_not_begun(tmp_path: Path) -> None:
+    assert list(RunningJournal(tmp_path / "journal.jsonl").rounds()) == []
+
+
+def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    seen: list[dict[str, Any]] = []
+    journal = RunningJournal(path)
+    root = Path(__file__).parents[3]
+    with subprocess.Popen([sys.executable, "-c", _WRITE, str(path)], cwd=root) as process:
+        try:
+            follow(process, journal, seen.append)
+            assert process.poll() is None
+        finally:
+            process.kill()
+    assert [facts["round"] for facts in seen] == [1, 2]
+    assert journal.failure == "the disk is full"
+
+
+def test_a_process_that_ends_without_a_word(tmp_path: Path) -> None:
+    journal = RunningJournal(tmp_path / "journal.jsonl")
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        follow(process, journal, lambda _: None)
+    assert (journal.over, journal.failure) == (False, None)

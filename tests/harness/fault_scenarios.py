@@ -1,0 +1,168 @@
+"""What the tests of faults share: small runs, what a run's journal says, patience."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from deploy.engines.kit_host import Process
+from deploy.engines.local_federation import LocalFederation
+from fedgt_client.data.institutions import institutions
+from fedgt_client.graph import Graph
+from shared.config import Scalar
+from shared.files import Array, open_tensors
+
+A, B, C = "bank-a", "bank-b", "bank-c"
+
+PATIENCE = 600.0  # seconds for anything, on a machine that has other things to do
+# Flower takes longer than this to notice that a supernode is gone.
+UNNOTICED = 35.0  # seconds
+_POLL = 0.2  # seconds
+
+SMALL: dict[str, Scalar] = {
+    "hidden": 16,
+    "heads": 2,
+    "samples": 4,
+    "global-nodes": 4,
+    # Noise from the operating system would make every run another one.
+    "ldp-noise-seed": 0,
+    "round-deadline": PATIENCE,
+    "give-up-after": PATIENCE,
+}
+
+# Rounds enough to last as long as a test needs.
+ENDLESS = 100_000
+
+processes_over_tls = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        " " in sys.prefix,
+        reason="Flower's SuperLink has no database in an environment whose path has a space",
+    ),
+]
+
+T = TypeVar("T")
+
+
+def banks(*names: str) -> dict[str, Graph]:
+    """Data of as many institutions."""
+    graphs = institutions("consortium", clients=len(names), setting="disjoint", seed=0)
+    return dict(zip(names, graphs, strict=True))
+
+
+def wait_until(look: Callable[[], T | None], what: str) -> T:
+    """Look until there is something to see, and return it."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(_POLL)
+    raise AssertionError(f"not within {PATIENCE:.0f} s: {what}")
+
+
+@contextmanager
+def logs_on_failure(federation: LocalFederation) -> Iterator[None]:
+    """Show the end of every machine's log when the block fails."""
+    try:
+        yield
+    except BaseException:
+        for machine in (federation.coordinator, *federation.institutions.values()):
+            if machine.log.exists():
+                lines = machine.log.read_text(errors="replace").splitlines()[-60:]
+                print(f"--- {machine.folder.name}", *lines, sep="\n")
+        raise
+
+
+# --- what a run has written -------------------------------------------------------------------
+
+
+def events(run: Path, name: str) -> list[dict[str, Any]]:
+    """The journal's events of a name; a line that is just being written is not there yet."""
+    journal = run / "journal.jsonl"
+    if not journal.exists():
+        return []
+    lines = journal.read_bytes().split(b"\n")[:-1]
+    return [event for event in map(json.loads, lines) if event["event"] == name]
+
+
+def ample(run: Path) -> float:
+    """A deadline that rounds like those of ``run`` keep, also when they are a few times slower."""
+    slowest = max(float(event["seconds"]) for event in events(run, "round"))
+    return max(UNNOTICED - 5.0, 4.0 * slowest)
+
+
+def check_deadline(facts: dict[str, Any], deadline: float) -> None:
+    """A round with a silent institution lasts until its deadline, unless Flower notices before."""
+    assert facts["seconds"] >= min(deadline, UNNOTICED)
+
+
+def wait_for_round(
+    run: Path,
+    fits: Callable[[dict[str, Any]], bool],
+    what: str,
+    *,
+    after: int = 0,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """The first round after ``after`` that fits, once it was played."""
+
+    def look() -> dict[str, Any] | None:
+        meanwhile()
+        assert not events(run, "failed"), events(run, "failed")
+        later = (event for event in events(run, "round") if event["round"] > after)
+        return next((event for event in later if fits(event)), None)
+
+    return wait_until(look, what)
+
+
+def wait_for_checkpoint(run: Path, number: int) -> None:
+    """Wait until a round's checkpoint is whole, or a later one's."""
+
+    def look() -> bool:
+        found = (run / "checkpoints").glob("round-*.json")
+        return any(int(path.stem.removeprefix("round-")) >= number for path in found)
+
+    wait_until(look, f"a checkpoint of round {number} in {run.name}")
+
+
+def final_bytes(federation: LocalFederation, run: Path, rounds: int) -> dict[str, bytes]:
+    """All arrays of coordinator and institutions after the last round, byte for byte."""
+    name = f"round-{rounds:06d}.safetensors"
+    files = {"coordinator": run / "checkpoints" / name} | {
+        institution: state_folder(federation, institution, run.name) / name
+        for institution in federation.institutions
+    }
+    return {owner: path.read_bytes() for owner, path in files.items()}
+
+
+def state_folder(federation: LocalFederation, institution: str, run: str) -> Path:
+    """Where an institution keeps its durable state."""
+    machine = federation.institutions[institution].folder
+    return machine / "state" / federation.name / run / institution
+
+
+def steps(state: Path) -> int:
+    """How many steps the optimiser has taken up to a round's state."""
+    counts: dict[str, Array] = {
+        name: array for name, array in open_tensors(state).items() if name.startswith("adam.step.")
+    }
+    return int(max(float(count) for count in counts.values()))
+
+
+# --- processes --------------------------------------------------------------------------------
+
+
+def kill_serverapp(superlink: Process) -> None:
+    """Kill the ServerApp, and nothing else of the coordinator."""
+    children = psutil.Process(superlink.pid).children(recursive=True)
+    apps = [one for one in children if any("flwr-serverapp" in part for part in one.cmdline())]
+    assert apps, "no ServerApp is running"
+    for app in apps:
+        app.kill()
+    psutil.wait_procs(apps, timeout=30)
