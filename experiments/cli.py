@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from deploy.cli.output import Json, console, notes, print_json, print_table
+from deploy.cli.output import Json, console, print_json, print_table, status_console
 from experiments.accuracy_tables import build_table
 from experiments.figures import draw
 from experiments.grids import EXPERIMENTS, experiment
@@ -91,11 +91,11 @@ def run(
             raise FedGTError(f"data folder {data_dir} does not exist")
         # For the processes of the runs.
         os.environ["FEDGT_DATA"] = str(data_dir.absolute())
-    notes.print(f"{len(waiting)} of {len(set(asked))} runs to do", highlight=False)
+    status_console.print(f"{len(waiting)} of {len(set(asked))} runs to do", highlight=False)
     with _progress(len(waiting)) as observe:
         state = do_all(waiting, results.absolute(), parallel=jobs, observe=observe)
     if state.failed:
-        notes.print(f"{len(state.failed)} of {state.total} runs failed", highlight=False)
+        status_console.print(f"{len(state.failed)} of {state.total} runs failed", highlight=False)
         raise typer.Exit(1)
 
 
@@ -136,7 +136,7 @@ _KEYS: dict[str, Callable[[Job], str]] = {
 @contextmanager
 def _progress(total: int) -> Iterator[Observer]:
     """A bar with the time left on a terminal, a line for each run elsewhere."""
-    if not notes.is_terminal:
+    if not status_console.is_terminal:
         yield _line
         return
     columns = (
@@ -145,7 +145,7 @@ def _progress(total: int) -> Iterator[Observer]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    with Progress(*columns, console=notes) as progress:
+    with Progress(*columns, console=status_console) as progress:
         task = progress.add_task("runs", total=total, left="")
 
         def observe(state: State, line: str) -> None:
@@ -159,7 +159,7 @@ def _progress(total: int) -> Iterator[Observer]:
 def _line(state: State, line: str) -> None:
     if line:
         text = f"[{_ended(state)}/{state.total}] {line}; {_left(state)}"
-        notes.print(text, highlight=False, markup=False, soft_wrap=True)
+        status_console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _ended(state: State) -> int:
@@ -203,7 +203,7 @@ def table(
         for part in in_parts(built, console.width):
             print_table(part.title, part.headings(), part.texts(bold=("[bold]", "[/bold]")))
         for note in built.notes:
-            notes.print(note, highlight=False, markup=False, soft_wrap=True)
+            status_console.print(note, highlight=False, markup=False, soft_wrap=True)
 
 
 def in_parts(whole: Table, width: int) -> list[Table]:
@@ -234,7 +234,7 @@ def figure(
     place = out or Path(f"{name}.png")
     missing = draw(name, _there(results), place)
     if missing:
-        notes.print(missing, highlight=False, markup=False, soft_wrap=True)
+        status_console.print(missing, highlight=False, markup=False, soft_wrap=True)
     print(f"figure: {place}")
 
 
@@ -257,5 +257,5 @@ def readme(
         with atomic_file(file) as staging:
             staging.write_text(after)
     elif after != before:
-        notes.print(f"{file.name} differs from the records: fedgt experiment readme")
+        status_console.print(f"{file.name} differs from the records: fedgt experiment readme")
         raise typer.Exit(1)

@@ -22,10 +22,12 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
         from sklearn.manifold import TSNE
     except ImportError:
         raise FedGTError("t-SNE needs scikit-learn: pip install 'fedgt[experiments]'") from None
-    from deploy.engines.in_process import check_data, placed, run_in_process
+    from deploy.engines.in_process import check_data, run_in_process, with_output_paths
 
     values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
-    config = RunConfig.build(placed(values, scratch / "run", job.clients), preset=job.preset)
+    config = RunConfig.build(
+        with_output_paths(values, scratch / "run", job.clients), preset=job.preset
+    )
     check_data(config, job.clients)
     run_in_process(config, job.clients, lambda facts: on_round(facts["round"]))
     nodes, stars, labels = [], [], []

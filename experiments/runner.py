@@ -43,11 +43,11 @@ def decode(text: str) -> Job:
 
 def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     """Run a federation in this process."""
-    from deploy.engines.in_process import check_data, placed, run_in_process
+    from deploy.engines.in_process import check_data, run_in_process, with_output_paths
     from fedgt_server.journal import Journal
 
     out = scratch / "run"
-    config = RunConfig.build(placed(job.values(), out, job.clients), preset=job.preset)
+    config = RunConfig.build(with_output_paths(job.values(), out, job.clients), preset=job.preset)
     check_data(config, job.clients)
     # CPU time, unlike time, does not depend on what else the machine does.
     cpu, marks = [], [time.process_time()]

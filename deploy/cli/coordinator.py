@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.output import notes
+from deploy.cli.output import status_console
 from shared.config import RunConfig
 
 Kit = Annotated[Path, typer.Argument(help="The coordinator's kit.")]
@@ -40,12 +40,12 @@ def resume(
     from deploy.engines.resume import resumable
 
     config = resumable(results or kit / "runs", run)
-    notes.print(f"resuming the run '{config.run_name}'", markup=False, highlight=False)
+    status_console.print(f"resuming the run '{config.run_name}'", markup=False, highlight=False)
     _launch(kit, config)
 
 
 def _launch(kit: Path, config: RunConfig) -> None:
-    from deploy.engines.superlink_run import Ending
+    from deploy.engines.superlink_run import ExitCode
     from deploy.engines.superlink_run import launch as start
 
     try:
@@ -53,7 +53,7 @@ def _launch(kit: Path, config: RunConfig) -> None:
     except KeyboardInterrupt:
         print("fedgt: the run goes on; './flwr.sh stop RUN fedgt' ends it", file=sys.stderr)
         raise
-    if outcome.ending is not Ending.finished:
+    if outcome.ending is not ExitCode.finished:
         print(f"fedgt: {outcome.reason}", file=sys.stderr)
     raise typer.Exit(int(outcome.ending))
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from deploy.cli.output import Json, console, notes, print_json, print_table
+from deploy.cli.output import Json, console, print_json, print_table, status_console
 from fedgt_client.data.proposal import MAX_CATEGORIES, Choices, Proposal, propose
 from fedgt_client.data.schema import NumericColumn, Schema
 from fedgt_client.data.tables import Summary, Tables, check_target, import_tables
@@ -133,8 +133,8 @@ def import_command(
 def _steps(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Show the step under way and the time it has taken, to people only."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    shown = notes.is_terminal and not quiet
-    with Progress(*columns, console=notes, transient=True, disable=not shown) as progress:
+    shown = status_console.is_terminal and not quiet
+    with Progress(*columns, console=status_console, transient=True, disable=not shown) as progress:
         task = progress.add_task("starting", total=None)
         yield lambda step: progress.update(task, description=step)
 
@@ -190,4 +190,4 @@ def _print_summary(summary: Summary, out: Path) -> None:
 
 
 def _note(text: str) -> None:
-    notes.print(text, markup=False, highlight=False, soft_wrap=True)
+    status_console.print(text, markup=False, highlight=False, soft_wrap=True)

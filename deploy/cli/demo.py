@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.cli.output import Json, console, notes, print_json, print_table
+from deploy.cli.output import Json, console, print_json, print_table, status_console
 from deploy.cli.run import Engine, percent, run_with_progress
-from deploy.engines.in_process import placed
+from deploy.engines.in_process import with_output_paths
 from shared.config import RunConfig, Scalar
 from shared.files import write_json
 
@@ -72,9 +72,9 @@ def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, dict[str, Any
             "rounds": rounds,
             "seed": seed,
         }
-        config = RunConfig.build(placed(values, out, _CLIENTS))
+        config = RunConfig.build(with_output_paths(values, out, _CLIENTS))
         if method == "fedgt" and show:
-            notes.print("starting Flower's simulation, which takes about half a minute")
+            status_console.print("starting Flower's simulation, which takes about half a minute")
         results[method] = run_with_progress(config, _CLIENTS, engine, show=show)
     return results
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deploy.cli.output import Json, console, notes, print_json, print_table
+from deploy.cli.output import Json, console, print_json, print_table, status_console
 
 _DEFAULT = "make"
 
@@ -132,9 +132,9 @@ def app_command(
     folder: Annotated[Path, typer.Argument(help="A folder to make, such as /tmp/x/fedgt.")],
 ) -> None:
     """Write the Flower app that 'flwr run' takes, from the installed FedGT."""
-    from deploy.engines.app_bundle import stage_app
+    from deploy.engines.app_bundle import stage_flower_app
 
-    stage_app(folder)
+    stage_flower_app(folder)
 
 
 def _say(text: str) -> None:
@@ -142,4 +142,4 @@ def _say(text: str) -> None:
 
 
 def _note(text: str) -> None:
-    notes.print(text, markup=False, highlight=False, soft_wrap=True)
+    status_console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -7,9 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.cli.output import Json, notes, print_json, print_table
+from deploy.cli.output import Json, print_json, print_table, status_console
 from deploy.cli.progress import round_progress
-from deploy.engines.in_process import check_data, check_out, placed, run_in_process
+from deploy.engines.in_process import (
+    check_data,
+    check_output_folder,
+    run_in_process,
+    with_output_paths,
+)
 from shared.config import PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
 
@@ -56,8 +61,8 @@ def run(
         **({"rounds": rounds} if rounds is not None else {}),
         **parse_settings(settings or []),
     }
-    config = RunConfig.build(placed(values, out, clients), preset=preset)
-    check_out(out, resume=resume)
+    config = RunConfig.build(with_output_paths(values, out, clients), preset=preset)
+    check_output_folder(out, resume=resume)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     result = run_with_progress(config, clients, engine, show=not json)
     if json:
@@ -82,7 +87,7 @@ def run_with_progress(
 ) -> dict[str, Any]:
     """Run, and show how far it is on standard error."""
     check_data(config, clients)
-    with round_progress(notes, config.method, config.rounds, show=show) as observe:
+    with round_progress(status_console, config.method, config.rounds, show=show) as observe:
         if engine is Engine.inprocess:
             return run_in_process(config, clients, observe)
         from deploy.engines.simulation import run_simulation

@@ -23,7 +23,7 @@ from deploy.provision.pki import (
     load_certificate,
     load_tls_key,
 )
-from deploy.provision.registered_keys import Ring
+from deploy.provision.registered_keys import RegisteredKeys
 from shared.errors import FedGTError
 
 PROGRAMS = ("flower-superlink", "flower-superexec", "flwr-serverapp", "flwr")
@@ -38,7 +38,7 @@ _RENEW = "renew it where the kits were made (fedgt provision … --renew), and c
 def check_keys(kit: CoordinatorKit) -> Check:
     """Who will be let in."""
     try:
-        names = sorted(Ring(kit.folder).names())
+        names = sorted(RegisteredKeys(kit.folder).names())
     except FedGTError as error:
         return failed("keys", str(error), "copy keys/ anew from where the kits were made")
     if not names:

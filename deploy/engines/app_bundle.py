@@ -8,7 +8,7 @@ from shared.errors import FedGTError
 _PACKAGES = ("fedgt_client", "fedgt_server", "shared")
 
 
-def stage_app(folder: Path) -> Path:
+def stage_flower_app(folder: Path) -> Path:
     """Make the Flower app in ``folder``, whose name Flower must accept.
 
     From the installed packages, not the checkout: that may have any name, or not be there.

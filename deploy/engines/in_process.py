@@ -17,7 +17,7 @@ from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 
 
-def placed(values: dict[str, Scalar], out: Path, clients: int) -> dict[str, Scalar]:
+def with_output_paths(values: dict[str, Scalar], out: Path, clients: int) -> dict[str, Scalar]:
     """``values`` with results and institutions' state under ``out``, waiting for all clients."""
     out = out.absolute()
     data_dir = str(values.get("data-dir") or os.environ.get("FEDGT_DATA") or "")
@@ -34,7 +34,7 @@ def placed(values: dict[str, Scalar], out: Path, clients: int) -> dict[str, Scal
     }
 
 
-def check_out(out: Path, *, resume: bool) -> None:
+def check_output_folder(out: Path, *, resume: bool) -> None:
     """Refuse to mix two runs in one folder."""
     if not resume and out.exists() and any(out.iterdir()):
         raise FedGTError(f"{out} holds another run: choose another --out, or add --resume")

@@ -12,7 +12,7 @@ from fedgt_server.round_loop import Observer
 _POLL = 0.3  # seconds
 
 
-class RunningJournal:
+class JournalTail:
     """A run's journal, read as it grows."""
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class RunningJournal:
                 yield event
 
 
-def follow(process: "subprocess.Popen[bytes]", journal: RunningJournal, observe: Observer) -> None:
+def follow(process: "subprocess.Popen[bytes]", journal: JournalTail, observe: Observer) -> None:
     """Report rounds until the run is over; ``process`` takes some seconds more to notice."""
     while not journal.over:
         ended = process.poll() is not None  # asked first: what was written before is still read

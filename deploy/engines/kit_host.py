@@ -45,7 +45,7 @@ def free_ports(count: int) -> list[int]:
         return ports
 
 
-def machine_environment(mark: ProcessMark) -> dict[str, str]:
+def host_environment(mark: ProcessMark) -> dict[str, str]:
     """The user's, with the programs of this Python and the very code that runs now."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FEDGT_")}
     return (
@@ -77,7 +77,7 @@ class Machine:
         self.log = folder / "log.txt"
         self._prefix = tuple(prefix)
         self._own = ProcessMark("FEDGT_MACHINE")
-        self._environment = machine_environment(mark) | self._own.environment()
+        self._environment = host_environment(mark) | self._own.environment()
         shutil.copytree(kit, folder)
 
     def start(self, script: str, *arguments: str) -> Process:

@@ -6,10 +6,10 @@ from typing import Any
 
 from flwr.app import UserConfig
 
-from deploy.cli.output import notes
+from deploy.cli.output import status_console
 from deploy.cli.progress import round_progress
-from deploy.engines.in_process import placed, read_result, run_institutions
-from deploy.engines.journal_tail import RunningJournal, follow
+from deploy.engines.in_process import read_result, run_institutions, with_output_paths
+from deploy.engines.journal_tail import JournalTail, follow
 from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import marked_processes
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
@@ -43,16 +43,16 @@ def run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, 
     graphs = three_banks(seed)
     values: dict[str, Scalar] = {"rounds": rounds, "seed": seed}
     if show:
-        notes.print(CHOICE, soft_wrap=True, highlight=False)
+        status_console.print(CHOICE, soft_wrap=True, highlight=False)
     with marked_processes() as mark:
         federation = LocalFederation(out / "federation", graphs, mark)
-        with round_progress(notes, "local", rounds, show=show) as observe:
+        with round_progress(status_console, "local", rounds, show=show) as observe:
             local = _alone(federation, out / "local", values, observe)
         if show:
             text = "starting a coordinator and three institutions, which takes about a minute"
-            notes.print(text, highlight=False)
+            status_console.print(text, highlight=False)
         federation.start()
-        with round_progress(notes, "fedgt", rounds, show=show) as observe:
+        with round_progress(status_console, "fedgt", rounds, show=show) as observe:
             together = _together(federation, values, observe)
     return {"local": local, "fedgt": together}
 
@@ -66,7 +66,7 @@ def _alone(
         {"institution": name, "data-dir": str(machine.folder / "data")}
         for name, machine in machines.items()
     ]
-    config = RunConfig.build(placed({**values, "method": "local"}, out, len(machines)))
+    config = RunConfig.build(with_output_paths({**values, "method": "local"}, out, len(machines)))
     return run_institutions(config, places, observe)
 
 
@@ -81,7 +81,7 @@ def _together(
         "give-up-after": _GIVE_UP,
     }
     folder = federation.run_folder("fedgt")
-    journal = RunningJournal(folder / "journal.jsonl")
+    journal = JournalTail(folder / "journal.jsonl")
     follow(federation.start_run(settings), journal, observe)
     if journal.failure:
         raise FedGTError(f"{journal.failure} (more in {federation.coordinator.log})")

@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
-from deploy.engines.app_bundle import stage_app
+from deploy.engines.app_bundle import stage_flower_app
 from deploy.engines.in_process import read_result
-from deploy.engines.journal_tail import RunningJournal, follow
+from deploy.engines.journal_tail import JournalTail, follow
 from deploy.engines.processes import marked_processes
 from fedgt_client.folders import cache_dir, state_dir
 from fedgt_server.round_loop import Observer
@@ -54,7 +54,7 @@ def run_simulation(
         marked_processes() as mark,
     ):
         simulation = _Simulation(Path(scratch), log, mark.environment())
-        journal = RunningJournal(out / "journal.jsonl")
+        journal = JournalTail(out / "journal.jsonl")
         simulation.start_superlink()
         flwr = simulation.start_run(config, clients)
         follow(flwr, journal, observe)
@@ -71,7 +71,7 @@ class _Simulation:
     def __init__(self, scratch: Path, log: IO[str], mark: dict[str, str]) -> None:
         self._log = log
         self._port = _free_port()
-        self._app = stage_app(scratch / "fedgt")
+        self._app = stage_flower_app(scratch / "fedgt")
         self._settings = scratch / "settings.toml"
         self._home = scratch / "flower"
         self._programs = _programs(scratch)

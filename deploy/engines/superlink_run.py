@@ -19,7 +19,7 @@ from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest, StreamLogsR
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 
-from deploy.engines.app_bundle import stage_app
+from deploy.engines.app_bundle import stage_flower_app
 from deploy.flower import control
 from fedgt_server.round_loop import GIVING_UP
 from shared.config import RunConfig
@@ -30,7 +30,7 @@ _RAISED = "ServerApp failed with exception: "
 _SILENT = "No heartbeat received"
 
 
-class Ending(IntEnum):
+class ExitCode(IntEnum):
     """What became of a run: the exit code of ``run.sh`` and ``fedgt resume``.
 
     Flower's programs and this command line have 2 for what the user can mend before a run starts.
@@ -42,10 +42,10 @@ class Ending(IntEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """How a run ended, and why."""
 
-    ending: Ending
+    ending: ExitCode
     reason: str = ""
 
 
@@ -59,7 +59,7 @@ def read_settings(source: Path) -> RunConfig:
         raise FedGTError(f"{source} is not valid TOML: {error}") from None
 
 
-def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> Outcome:
+def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> RunOutcome:
     """Run the federation of a coordinator's kit; ``say`` gets the run's log as it grows."""
     bundle = _bundle()
     request = StartRunRequest(
@@ -73,31 +73,31 @@ def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> Outcome:
         try:
             return _follow(client, response.run_id, say)
         except httpx.TransportError:
-            return Outcome(
-                Ending.failed,
+            return RunOutcome(
+                ExitCode.failed,
                 "the SuperLink is gone: run ./start-superlink.sh, then ./resume.sh",
             )
 
 
 def _bundle() -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
-        return build_fab_from_disk(stage_app(Path(scratch) / "fedgt"))
+        return build_fab_from_disk(stage_flower_app(Path(scratch) / "fedgt"))
 
 
-def _follow(client: ControlHttpClient, run_id: int, say: Callable[[str], None]) -> Outcome:
+def _follow(client: ControlHttpClient, run_id: int, say: Callable[[str], None]) -> RunOutcome:
     for part in client.StreamLogs(StreamLogsRequest(run_id=run_id)):
         say(part.log_output)
     status = client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id].status
     return ending(status.status, status.sub_status, status.details)
 
 
-def ending(status: str, sub_status: str, details: str) -> Outcome:
+def ending(status: str, sub_status: str, details: str) -> RunOutcome:
     """What Flower's words for a run's state mean."""
     if status == Status.FINISHED and sub_status == SubStatus.COMPLETED:
-        return Outcome(Ending.finished)
+        return RunOutcome(ExitCode.finished)
     reason = " ".join(details.removeprefix(_RAISED).split())
     if reason.startswith(_SILENT):
         reason = "the ServerApp is gone without a word: ./resume.sh continues the run"
     if reason.endswith(GIVING_UP):
-        return Outcome(Ending.gave_up, reason)
-    return Outcome(Ending.failed, reason or f"the run is {sub_status or status}")
+        return RunOutcome(ExitCode.gave_up, reason)
+    return RunOutcome(ExitCode.failed, reason or f"the run is {sub_status or status}")

@@ -72,7 +72,7 @@ class _Section(BaseModel):
     )
 
 
-class Coordinator(_Section):
+class CoordinatorSpec(_Section):
     """The machine all institutions connect to."""
 
     address: str = Field(description="host:port that institutions dial")
@@ -94,7 +94,7 @@ class Coordinator(_Section):
         return hosts
 
     @model_check(mode="after")
-    def _has_address(self) -> "Coordinator":
+    def _has_address(self) -> "CoordinatorSpec":
         if not self.address:
             raise ValueError("address is empty: say which host:port institutions dial")
         return self
@@ -111,7 +111,7 @@ class Coordinator(_Section):
         return Address.parse(self.listen) if self.listen else default
 
 
-class Institution(_Section):
+class InstitutionSpec(_Section):
     """One institution; its paths are on its own machine, relative ones in its kit."""
 
     name: Name
@@ -129,19 +129,19 @@ class Institution(_Section):
         return name
 
 
-class Federation(_Section):
+class FederationSpec(_Section):
     """The whole file."""
 
     name: Name
-    coordinator: Coordinator
-    institutions: Annotated[tuple[Institution, ...], Field(min_length=1)]
+    coordinator: CoordinatorSpec
+    institutions: Annotated[tuple[InstitutionSpec, ...], Field(min_length=1)]
     certificate_days: int = Field(365, ge=1, le=3650, description="of the server's certificate")
     schema_file: str = Field(
         "", alias="schema", description="the schema all institutions share, for 'fedgt doctor'"
     )
 
     @model_check(mode="after")
-    def _distinct(self) -> "Federation":
+    def _distinct(self) -> "FederationSpec":
         seen: set[str] = set()
         for institution in self.institutions:
             # Some file systems do not tell the case of names.
@@ -151,7 +151,7 @@ class Federation(_Section):
         return self
 
     @classmethod
-    def load(cls, source: Path) -> "Federation":
+    def load(cls, source: Path) -> "FederationSpec":
         """Read and check the file; every fault is one line that names the key."""
         try:
             document = tomllib.loads(source.read_text(encoding="utf-8-sig"))
@@ -182,8 +182,8 @@ def _first_fault(error: ValidationError) -> str:
 
 def _known(location: tuple[Any, ...]) -> list[str]:
     sections: dict[object, type[_Section]] = {
-        "coordinator": Coordinator,
-        "institutions": Institution,
+        "coordinator": CoordinatorSpec,
+        "institutions": InstitutionSpec,
     }
-    section = sections.get(location[0], Federation) if len(location) > 1 else Federation
+    section = sections.get(location[0], FederationSpec) if len(location) > 1 else FederationSpec
     return [field.alias or name for name, field in section.model_fields.items()]

@@ -8,9 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from deploy.provision import pki
-from deploy.provision.federation_spec import Federation, Institution
+from deploy.provision.federation_spec import FederationSpec, InstitutionSpec
 from deploy.provision.kit_files import private_folder, write_file, write_secret
-from deploy.provision.registered_keys import COORDINATOR, PRIVATE, Ring
+from deploy.provision.registered_keys import COORDINATOR, PRIVATE, RegisteredKeys
 from deploy.provision.rendering import render
 from fedgt_client.data.schema import Schema
 from shared.errors import FedGTError
@@ -55,7 +55,7 @@ def provision(
 
     Everything that can be wrong with the input is found before anything is written.
     """
-    maker = _Maker(Federation.load(source), source.parent, out, readmit)
+    maker = _Maker(FederationSpec.load(source), source.parent, out, readmit)
     maker.coordinator(renew=renew)
     for institution in maker.present:
         maker.institution(institution)
@@ -65,12 +65,12 @@ def provision(
 
 class _Maker:
     def __init__(
-        self, federation: Federation, beside: Path, out: Path, readmit: tuple[str, ...]
+        self, federation: FederationSpec, beside: Path, out: Path, readmit: tuple[str, ...]
     ) -> None:
         self.federation = federation
         self.out = out
         self.result = Provisioned()
-        self._ring = Ring(out / COORDINATOR)
+        self._keys = RegisteredKeys(out / COORDINATOR)
         self._schema = _schema(beside / federation.schema_file) if federation.schema_file else None
         self._readmitted = self._check_readmit(readmit)
         self.present = [one for one in federation.institutions if self._is_present(one.name)]
@@ -88,12 +88,12 @@ class _Maker:
         for name in names:
             if name not in known:
                 raise FedGTError(f"--readmit {name}: the federation has no such institution")
-            if not self._ring.is_revoked(name):
+            if not self._keys.is_revoked(name):
                 raise FedGTError(f"--readmit {name}: its key is not revoked")
         return set(names)
 
     def _is_present(self, name: str) -> bool:
-        if not self._ring.is_revoked(name) or name in self._readmitted:
+        if not self._keys.is_revoked(name) or name in self._readmitted:
             return True
         self.result.notes.append(
             f"{name} is revoked and left out; with a new key it comes back by --readmit {name}"
@@ -104,13 +104,13 @@ class _Maker:
         owners: dict[str, str] = {}
         for institution in self.present:
             name, sent = institution.name, self._sent.get(institution.name)
-            known = self._ring.key(name)
+            known = self._keys.key(name)
             if sent and known and pki.fingerprint(sent) != pki.fingerprint(known):
                 raise FedGTError(
                     f"{institution.public_key} is another key than the one {name} has already: "
                     f"revoke that first ('fedgt provision revoke {name}')"
                 )
-            if sent and self._ring.was_revoked(sent):
+            if sent and self._keys.was_revoked(sent):
                 raise FedGTError(
                     f"{institution.public_key} is revoked: ask {name} to make a new key"
                 )
@@ -195,7 +195,7 @@ class _Maker:
 
     # --- an institution -----------------------------------------------------------------------
 
-    def institution(self, institution: Institution) -> None:
+    def institution(self, institution: InstitutionSpec) -> None:
         """Key, scripts, instructions."""
         folder, name = self.out / institution.name, institution.name
         private_folder(folder)
@@ -233,7 +233,9 @@ class _Maker:
         mark = pki.fingerprint(public) if public else None
         self.result.institutions.append(Kit(name, folder, state, mark))
 
-    def _node_key(self, institution: Institution, folder: Path) -> tuple[str, pki.PublicKey | None]:
+    def _node_key(
+        self, institution: InstitutionSpec, folder: Path
+    ) -> tuple[str, pki.PublicKey | None]:
         """Where the institution's key stands, and its public half if that is known.
 
         The coordinator's list decides: where it has a key, the private half may long be at the
@@ -241,7 +243,7 @@ class _Maker:
         """
         name, key_file = institution.name, folder / "node.key"
         is_own = institution.own_key or bool(institution.public_key)
-        if known := self._ring.key(name):
+        if known := self._keys.key(name):
             return "own" if is_own else "kept", known
         public = self._sent.get(name)
         if is_own and not public:
@@ -254,13 +256,13 @@ class _Maker:
             public = pki.load_node_key(key_file).public_key()
             self._write(folder / "node.pub", pki.public_line(public, name))
         # Last: from here on, the pair is known and not made again.
-        self._write(self._ring.file(name), pki.public_line(public, name))
+        self._write(self._keys.file(name), pki.public_line(public, name))
         return state, public
 
     def note_strays(self) -> None:
         """Name keys that the file does not know."""
         known = {one.name for one in self.federation.institutions}
-        for name in sorted(self._ring.names() - known):
+        for name in sorted(self._keys.names() - known):
             self.result.notes.append(
                 f"{name} has a key but does not stand in the file: "
                 f"'fedgt provision revoke {name}' takes it out"

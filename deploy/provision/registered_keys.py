@@ -11,7 +11,7 @@ PRIVATE = "private"
 _MARK = 8  # characters that tell one institution's revoked keys apart
 
 
-class Ring:
+class RegisteredKeys:
     """``keys/NAME.pub`` of those who take part, ``revoked/NAME@….pub`` of those who do not.
 
     Nothing is ever deleted, so that one copy of the folder laid over another loses no revocation:
@@ -69,7 +69,7 @@ def revoke(name: str, out: Path) -> tuple[str, Path | None]:
     """Take an institution out; its key's fingerprint, and where its kit was put aside."""
     if not (out / COORDINATOR).is_dir():
         raise FedGTError(f"{out} holds no kits: name the folder with --out")
-    ring = Ring(out / COORDINATOR)
+    ring = RegisteredKeys(out / COORDINATOR)
     mark = fingerprint(ring.required(name))
     aside = None
     if (out / name).is_dir():

@@ -15,7 +15,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from deploy.flower import control
 from deploy.provision.pki import fingerprint
-from deploy.provision.registered_keys import Ring
+from deploy.provision.registered_keys import RegisteredKeys
 
 _UNREGISTERED = "unregistered"
 _ATTEMPTS = 8
@@ -34,10 +34,10 @@ class Registered:
 def register(kit: Path) -> Registered:
     """Register the kit's keys at its SuperLink, and take the revoked ones out."""
     with control(kit) as client:
-        return _patiently(Ring(kit), client)
+        return _patiently(RegisteredKeys(kit), client)
 
 
-def _patiently(ring: Ring, client: ControlHttpClient) -> Registered:
+def _patiently(ring: RegisteredKeys, client: ControlHttpClient) -> Registered:
     """Align; a SuperLink that has just begun to listen may not have its database yet."""
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -49,7 +49,7 @@ def _patiently(ring: Ring, client: ControlHttpClient) -> Registered:
     return _align(ring, client)
 
 
-def _align(ring: Ring, client: ControlHttpClient) -> Registered:
+def _align(ring: RegisteredKeys, client: ControlHttpClient) -> Registered:
     nodes = client.ListNodes(ListNodesRequest()).nodes_info
     known = {node.public_key: node for node in nodes if node.status != _UNREGISTERED}
     result = Registered()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from flwr.supercore.version import package_version
 
-from deploy.provision.federation_spec import Federation
+from deploy.provision.federation_spec import FederationSpec
 from deploy.provision.kits import provision
 from tests.harness.compose import health_command, interpolate, load, mounts
 from tests.harness.kits import write_banks
@@ -207,7 +207,7 @@ def test_the_server_needs_no_torch_and_nothing_that_is_not_listed() -> None:
 
 
 def test_the_federation_of_the_file(tmp_path: Path) -> None:
-    federation = Federation.load(_DEPLOY / "federation.toml")
+    federation = FederationSpec.load(_DEPLOY / "federation.toml")
     assert tuple(one.name for one in federation.institutions) == _NAMES
     provision(_DEPLOY / "federation.toml", tmp_path / "kits")
     document = load(_DEPLOY / "docker-compose.yml", **_OWNER, FEDGT_KITS=str(tmp_path / "kits"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.engines.kit_host import PATIENCE, Process, free_ports, machine_environment
+from deploy.engines.kit_host import PATIENCE, Process, free_ports, host_environment
 from deploy.engines.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
 from fedgt_client.data.institutions import institutions
@@ -87,7 +87,7 @@ class Host:
         return Container(
             name,
             services[name],
-            machine_environment(self.mark),
+            host_environment(self.mark),
             paths | {"/tmp": scratch},
             self.control | self.runtimes.get(bank, {}) | health,
             log=scratch / "log.txt",

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.engines.kit_host import PATIENCE, Process, free_ports, machine_environment
+from deploy.engines.kit_host import PATIENCE, Process, free_ports, host_environment
 from deploy.engines.processes import ProcessMark, marked_processes
 from fedgt_client.data.institutions import institutions
 from fedgt_client.graph import Graph
@@ -122,7 +122,7 @@ class Walk:
         return {check["name"] for check in checks if check["state"] == "ok"}
 
     def _environment(self, host: str) -> dict[str, str]:
-        common = machine_environment(self._mark)
+        common = host_environment(self._mark)
         path = os.pathsep.join((str(self._place / "bin"), common["PATH"]))
         return common | {
             "PATH": path,

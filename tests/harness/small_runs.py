@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from deploy.engines.in_process import placed
+from deploy.engines.in_process import with_output_paths
 from shared.config import RunConfig, Scalar
 from shared.files import Array, open_tensors
 
@@ -21,7 +21,7 @@ _SMALL: dict[str, Scalar] = {
 def small(out: Path, **values: Scalar) -> RunConfig:
     """A run of a few seconds with its results in ``out``; settings with underscores."""
     chosen = {name.replace("_", "-"): value for name, value in values.items()}
-    return RunConfig.build(placed(_SMALL | chosen, out, CLIENTS))
+    return RunConfig.build(with_output_paths(_SMALL | chosen, out, CLIENTS))
 
 
 def saved_bytes(out: Path) -> dict[str, bytes]:

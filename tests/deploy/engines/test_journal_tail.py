@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deploy.engines.journal_tail import RunningJournal, follow
+from deploy.engines.journal_tail import JournalTail, follow
 from fedgt_server.journal import Journal
 
 _WRITE = """
@@ -25,7 +25,7 @@ def test_only_what_is_whole_and_new_is_told(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     written = Journal(path)
     written.write("round", round=1)  # of the run that is resumed
-    journal = RunningJournal(path)
+    journal = JournalTail(path)
     assert list(journal.rounds()) == []
     written.write("round", round=2)
     with path.open("ab") as stream:
@@ -38,13 +38,13 @@ def test_only_what_is_whole_and_new_is_told(tmp_path: Path) -> None:
 
 
 def test_a_run_that_has_not_begun(tmp_path: Path) -> None:
-    assert list(RunningJournal(tmp_path / "journal.jsonl").rounds()) == []
+    assert list(JournalTail(tmp_path / "journal.jsonl").rounds()) == []
 
 
 def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     seen: list[dict[str, Any]] = []
-    journal = RunningJournal(path)
+    journal = JournalTail(path)
     root = Path(__file__).parents[3]
     with subprocess.Popen([sys.executable, "-c", _WRITE, str(path)], cwd=root) as process:
         try:
@@ -57,7 +57,7 @@ def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path)
 
 
 def test_a_process_that_ends_without_a_word(tmp_path: Path) -> None:
-    journal = RunningJournal(tmp_path / "journal.jsonl")
+    journal = JournalTail(tmp_path / "journal.jsonl")
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         follow(process, journal, lambda _: None)
     assert (journal.over, journal.failure) == (False, None)

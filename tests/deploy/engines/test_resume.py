@@ -9,7 +9,7 @@ import pytest
 from deploy.cli import main
 from deploy.engines import resume
 from deploy.engines.resume import resumable
-from deploy.engines.superlink_run import Ending, Outcome, ending, read_settings
+from deploy.engines.superlink_run import ExitCode, RunOutcome, ending, read_settings
 from fedgt_server.lock import run_lock
 from fedgt_server.methods import server_method
 from fedgt_server.round_loop import GIVING_UP, GaveUpError, RoundLoop
@@ -93,32 +93,35 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "sub_status", "details", "outcome"),
     [
-        ("finished", "completed", "", Outcome(Ending.finished)),
+        ("finished", "completed", "", RunOutcome(ExitCode.finished)),
         (
             "finished",
             "failed",
             f"ServerApp failed with exception: round 3: 1 of 2 answered: {GIVING_UP}",
-            Outcome(Ending.gave_up, f"round 3: 1 of 2 answered: {GIVING_UP}"),
+            RunOutcome(ExitCode.gave_up, f"round 3: 1 of 2 answered: {GIVING_UP}"),
         ),
         (
             "finished",
             "failed",
             "ServerApp failed with exception: bank-b has\n other columns",
-            Outcome(Ending.failed, "bank-b has other columns"),
+            RunOutcome(ExitCode.failed, "bank-b has other columns"),
         ),
         (
             "finished",
             "failed",
             "No heartbeat received from the task",
-            Outcome(
-                Ending.failed, "the ServerApp is gone without a word: ./resume.sh continues the run"
+            RunOutcome(
+                ExitCode.failed,
+                "the ServerApp is gone without a word: ./resume.sh continues the run",
             ),
         ),
-        ("finished", "stopped", "", Outcome(Ending.failed, "the run is stopped")),
-        ("running", "", "", Outcome(Ending.failed, "the run is running")),
+        ("finished", "stopped", "", RunOutcome(ExitCode.failed, "the run is stopped")),
+        ("running", "", "", RunOutcome(ExitCode.failed, "the run is running")),
     ],
 )
-def test_what_became_of_a_run(status: str, sub_status: str, details: str, outcome: Outcome) -> None:
+def test_what_became_of_a_run(
+    status: str, sub_status: str, details: str, outcome: RunOutcome
+) -> None:
     assert ending(status, sub_status, details) == outcome
 
 

@@ -16,7 +16,7 @@ import pytest
 from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import get_fab_metadata
 
-from deploy.engines.app_bundle import stage_app
+from deploy.engines.app_bundle import stage_flower_app
 from deploy.engines.in_process import run_in_process
 from deploy.engines.simulation import run_simulation
 from shared.errors import FedGTError
@@ -47,7 +47,7 @@ def scratch_folders() -> list[Path]:
 
 
 def test_the_app_is_complete(tmp_path: Path) -> None:
-    app = stage_app(tmp_path / "fedgt")
+    app = stage_flower_app(tmp_path / "fedgt")
     bundle = build_fab_from_disk(app)
     assert get_fab_metadata(bundle) == ("fedgt/fedgt", VERSION)
     packed = set(zipfile.ZipFile(io.BytesIO(bundle)).namelist())

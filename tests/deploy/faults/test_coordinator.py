@@ -10,7 +10,7 @@ import pytest
 
 from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import marked_processes
-from deploy.engines.superlink_run import Ending
+from deploy.engines.superlink_run import ExitCode
 from fedgt_server.checkpoint import Checkpoints
 from shared.config import Scalar
 from tests.harness.fault_scenarios import (
@@ -81,12 +81,12 @@ def test_serverapp_and_superlink_are_killed(
         federation.superlink.wait()
         played.append(len(events(out, "round")))
         for process in (run, resumed):
-            assert process.wait(PATIENCE) == Ending.failed
+            assert process.wait(PATIENCE) == ExitCode.failed
         assert "the SuperLink is gone" in coordinator.log.read_text()
 
         federation.start_superlink()
         answer = coordinator.call(RESUME, "--run", "disturbed", patience=PATIENCE)
-        assert answer.returncode == Ending.finished, answer.stdout + answer.stderr
+        assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
     # The round that was being played is lost, and none before it.
     for event, number in zip(events(out, "resume"), played, strict=True):
         assert event["after_round"] in (number, number - 1)
@@ -127,7 +127,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         run = federation.start_run(_SETTINGS | place)
         wait_for_checkpoint(out, 2)
         filler = fill(disk)
-        assert run.wait(PATIENCE) == Ending.failed
+        assert run.wait(PATIENCE) == ExitCode.failed
         assert "No space left on device" in coordinator.log.read_text()
         # Whole lines, whole checkpoints, and no remains of others.
         assert (out / "journal.jsonl").read_bytes().endswith(b"\n")
@@ -143,7 +143,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         torn = out / "checkpoints" / f"round-{newest:06d}.safetensors"
         torn.write_bytes(torn.read_bytes()[:-100])
         answer = coordinator.call(RESUME, "--results", "small", patience=PATIENCE)
-        assert answer.returncode == Ending.finished, answer.stdout + answer.stderr
+        assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
         assert f"checkpoint of round {newest} is passed over" in answer.stdout + answer.stderr
         assert [event["after_round"] for event in events(out, "resume")] == earlier[:1]
         assert final_bytes(federation, out, _ROUNDS) == undisturbed
@@ -164,7 +164,7 @@ def test_fewer_than_the_quorum(federation: LocalFederation) -> None:
         )
         wait_for_checkpoint(out, 1)
         federation.kill_supernode(B)
-        assert run.wait(PATIENCE) == Ending.gave_up
+        assert run.wait(PATIENCE) == ExitCode.gave_up
         reason = events(out, "failed")[0]["reason"]
         assert "1 of 2 institutions answered" in reason
         log = coordinator.log.read_text()

@@ -15,7 +15,7 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from deploy.engines.kit_host import Machine, Process, free_ports
 from deploy.engines.local_federation import SUPERLINK, SUPERNODE, LocalFederation, Network
 from deploy.engines.processes import ProcessMark, marked_processes
-from deploy.engines.superlink_run import Ending
+from deploy.engines.superlink_run import ExitCode
 from deploy.provision import pki
 from deploy.provision.node_key import make_node_key
 from deploy.provision.registered_keys import revoke
@@ -177,7 +177,7 @@ def refusal(federation: LocalFederation, run_name: str) -> str:
     """Train, and read in what words that was refused."""
     settings = federation.write_settings(_SETTINGS | {"run-name": run_name})
     answer = federation.coordinator.call("run.sh", settings, patience=PATIENCE)
-    assert answer.returncode == Ending.failed, answer.stdout + answer.stderr
+    assert answer.returncode == ExitCode.failed, answer.stdout + answer.stderr
     out = federation.run_folder(run_name)
     assert not events(out, "round")
     line = answer.stderr.splitlines()[-1]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.provision.federation_spec import Address, Federation
+from deploy.provision.federation_spec import Address, FederationSpec
 from shared.errors import FedGTError
 
 WHOLE = """
@@ -49,7 +49,7 @@ def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     source = tmp_path / "federation.toml"
     source.write_text(WHOLE.replace(old, new, 1))
     with pytest.raises(FedGTError) as fault:
-        Federation.load(source)
+        FederationSpec.load(source)
     assert message in str(fault.value)
     assert str(source) in str(fault.value)
     assert len(str(fault.value).splitlines()) == 1
@@ -57,7 +57,7 @@ def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
 
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(FedGTError, match="no such file"):
-        Federation.load(tmp_path / "federation.toml")
+        FederationSpec.load(tmp_path / "federation.toml")
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_addresses(text: str, host: str, port: int) -> None:
 
 def test_it_listens_on_the_port_it_is_dialled_at(tmp_path: Path) -> None:
     (source := tmp_path / "federation.toml").write_text(WHOLE.replace("9092", "443"))
-    assert str(Federation.load(source).coordinator.listening) == "0.0.0.0:443"
+    assert str(FederationSpec.load(source).coordinator.listening) == "0.0.0.0:443"
 
 
 def test_the_example_of_the_readme(tmp_path: Path) -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     (source := tmp_path / "federation.toml").write_text(readme.split("```toml")[1].split("```")[0])
-    names = [institution.name for institution in Federation.load(source).institutions]
+    names = [institution.name for institution in FederationSpec.load(source).institutions]
     assert names == ["bank-a", "bank-b", "bank-c"]

@@ -21,7 +21,7 @@ from deploy.provision import kits, pki
 from deploy.provision.kit_files import write_file
 from deploy.provision.kits import provision
 from deploy.provision.node_key import make_node_key
-from deploy.provision.registered_keys import Ring, revoke
+from deploy.provision.registered_keys import RegisteredKeys, revoke
 from shared.errors import FedGTError
 from tests.harness.kits import files_of, write_banks
 
@@ -212,7 +212,7 @@ def test_an_interrupted_call_is_finished_by_the_next(
     assert keys == {path: path.read_bytes() for path in keys}
     for name in ("bank-a", "bank-b"):
         public = pki.load_node_key(out / name / "node.key").public_key()
-        assert Ring(out / "coordinator").key(name) == public
+        assert RegisteredKeys(out / "coordinator").key(name) == public
 
 
 def test_edited_settings_stay(tmp_path: Path, out: Path) -> None:
@@ -227,7 +227,7 @@ def test_edited_settings_stay(tmp_path: Path, out: Path) -> None:
 def test_an_institution_makes_its_own_key(tmp_path: Path, out: Path) -> None:
     made = provision(write_banks(tmp_path, more=AWAITED), out)
     assert (made.institutions[2].key, made.institutions[2].fingerprint) == ("awaited", None)
-    assert Ring(out / "coordinator").names() == {"bank-a", "bank-b"}
+    assert RegisteredKeys(out / "coordinator").names() == {"bank-a", "bank-b"}
     assert "fedgt provision key" in (out / "bank-c" / "README.md").read_text()
 
     mark, is_new = make_node_key(tmp_path / "there", "bank-c")
@@ -235,7 +235,7 @@ def test_an_institution_makes_its_own_key(tmp_path: Path, out: Path) -> None:
     made = provision(write_banks(tmp_path, more=OWN.format("there/node.pub")), out)
     assert (made.institutions[2].key, made.institutions[2].fingerprint) == ("own", mark)
     assert not (out / "bank-c" / "node.key").exists()
-    assert Ring(out / "coordinator").names() == {"bank-a", "bank-b", "bank-c"}
+    assert RegisteredKeys(out / "coordinator").names() == {"bank-a", "bank-b", "bank-c"}
 
 
 def test_a_node_key_is_kept(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_fingerprints_are_openssh_s(tmp_path: Path) -> None:
 
 
 def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
-    source, ring = write_banks(tmp_path), Ring(out / "coordinator")
+    source, ring = write_banks(tmp_path), RegisteredKeys(out / "coordinator")
     with pytest.raises(FedGTError, match="holds no kits"):
         revoke("bank-b", out)
     provision(source, out)
@@ -291,7 +291,7 @@ def test_a_revoked_key_does_not_come_back(tmp_path: Path, out: Path) -> None:
         provision(source, out, readmit=("bank-c",))
     # An old copy laid over the folder changes nothing.
     shutil.copy(tmp_path / "bank-c.pub", out / "coordinator" / "keys")
-    assert Ring(out / "coordinator").names() == {"bank-a", "bank-b"}
+    assert RegisteredKeys(out / "coordinator").names() == {"bank-a", "bank-b"}
 
 
 def test_keys_that_nobody_names_are_noted(tmp_path: Path, out: Path) -> None:
