@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from deploy.cli.output import status_console
+from deploy.engines.resume import resumable_config
+from deploy.engines.superlink_run import ExitCode, read_settings, run_at_superlink
 from shared.config import RunConfig
 
 Kit = Annotated[Path, typer.Argument(help="The coordinator's kit.")]
@@ -21,14 +23,12 @@ def launch(
     Exit codes: 0 the run finished, 1 it failed, 2 it could not be started,
     3 it gave up because too few institutions were there (resume continues it).
     """
-    from deploy.engines.superlink_run import read_settings
-
-    _launch(kit, read_settings(settings))
+    _run(kit, read_settings(settings))
 
 
 def resume(
     kit: Kit = Path(),
-    run: Annotated[str, typer.Option(help="Its run-name; default: the last at work.")] = "",
+    run: Annotated[str, typer.Option(help="Its run-name; default: the most recent run.")] = "",
     results: Annotated[
         Path | None, typer.Option(help="The results-dir; default: runs/ in the kit.")
     ] = None,
@@ -37,26 +37,21 @@ def resume(
 
     With the settings that it was started with; exit codes as of 'launch'.
     """
-    from deploy.engines.resume import resumable
-
-    config = resumable(results or kit / "runs", run)
+    config = resumable_config(results or kit / "runs", run)
     status_console.print(f"resuming the run '{config.run_name}'", markup=False, highlight=False)
-    _launch(kit, config)
+    _run(kit, config)
 
 
-def _launch(kit: Path, config: RunConfig) -> None:
-    from deploy.engines.superlink_run import ExitCode
-    from deploy.engines.superlink_run import launch as start
-
+def _run(kit: Path, config: RunConfig) -> None:
     try:
-        outcome = start(kit, config, _say)
+        outcome = run_at_superlink(kit, config, _print_log)
     except KeyboardInterrupt:
         print("fedgt: the run goes on; './flwr.sh stop RUN fedgt' ends it", file=sys.stderr)
         raise
-    if outcome.ending is not ExitCode.finished:
+    if outcome.exit_code is not ExitCode.finished:
         print(f"fedgt: {outcome.reason}", file=sys.stderr)
-    raise typer.Exit(int(outcome.ending))
+    raise typer.Exit(int(outcome.exit_code))
 
 
-def _say(text: str) -> None:
+def _print_log(text: str) -> None:
     print(text, end="", flush=True)

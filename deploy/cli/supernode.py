@@ -1,22 +1,23 @@
-"""Flower's supernode, which ends when its connection does.
+"""``fedgt-supernode``: Flower's supernode in a process that ends when its connection does.
 
-After an answer it does not expect (a database that was locked for a moment), ``flower-supernode``
-leaves the federation but lives on, because its server thread does. Ended, it can be started again.
+After an unexpected answer (a database that was locked for a moment), ``flower-supernode`` leaves
+the federation but its server thread keeps the process alive. A process that ends is restarted by
+the start script.
 """
 
 import os
 import sys
 import traceback
 
-from flwr.supernode.cli import flower_supernode
+from deploy.flower import run_supernode
 
 
 def main() -> None:
     """Run ``flower-supernode`` with the same options."""
     try:
-        flower_supernode()
+        run_supernode()
     except Exception:
         traceback.print_exc()
-    # It was not asked to end: that would have been a SystemExit.
+    # A requested end raises SystemExit and does not come here.
     sys.stderr.flush()
     os._exit(1)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import InstitutionKit
+from deploy.flower import FLOWER_VERSION
 from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import WARN_DAYS, days_left, fingerprint, load_certificate, load_node_key
 from fedgt_client.data.schema import Schema
@@ -29,9 +30,7 @@ def check_programs(programs: tuple[str, ...]) -> Check:
             f"not on the PATH: {', '.join(missing)}",
             "activate the environment that fedgt is installed in",
         )
-    from flwr.supercore.version import package_version
-
-    return ok("programs", f"flwr {package_version}")
+    return ok("programs", f"flwr {FLOWER_VERSION}")
 
 
 def check_identity(kit: InstitutionKit) -> Check:

@@ -1,15 +1,13 @@
-"""A grid in one process: the very same Strategy and ClientApp, without Ray and without network."""
+"""A Flower grid in one process: the same Strategy and ClientApp, without Ray or network."""
 
 from collections.abc import Iterable
-from uuid import uuid4
 
 from flwr.app import Context, Error, Message, RecordDict, UserConfig
 from flwr.clientapp import ClientApp
-from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
-from flwr.proto.node_pb2 import NodeInfo
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
+
+from deploy.flower import NodeInfo, Run, assign_message_id, identify_as_superlink
 
 
 class InProcessGrid(Grid):
@@ -29,17 +27,15 @@ class InProcessGrid(Grid):
             for node, node_config in enumerate(node_configs, start=1)
         }
         self._replies: dict[str, Message] = {}
-        # Flower's runtime says this of every process that creates messages.
-        TaskIdentity.run_id, TaskIdentity.node_id = self._run.run_id, SUPERLINK_NODE_ID
-        TaskIdentity.task_id = 0
+        identify_as_superlink(run_id)
 
     def set_run(self, run: Run) -> None:
-        """Take another run's description."""
+        """Replace the run's description."""
         self._run = run
 
     @property
     def run(self) -> Run:
-        """The run's description."""
+        """Return the run's description."""
         return self._run
 
     def create_message(
@@ -50,29 +46,28 @@ class InProcessGrid(Grid):
         group_id: str,
         ttl: float | None = None,
     ) -> Message:
-        """As the constructor of ``Message`` does."""
+        """Create a message to a node."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
-        """All nodes: none ever leaves."""
+        """Return all nodes; none ever leaves."""
         return list(self._contexts)
 
     def get_nodes(self) -> Iterable[NodeInfo]:
-        """All nodes, without registered names."""
+        """Return all nodes, without registered names."""
         return [NodeInfo(node_id=node) for node in self._contexts]
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Let the addressed nodes answer, and keep their replies."""
+        """Run the ClientApp of every addressed node, and keep the replies."""
         pushed = []
         for message in messages:
-            message_id = str(uuid4())
-            message.metadata.__dict__["_message_id"] = message_id
+            message_id = assign_message_id(message)
             self._replies[message_id] = self._answer(message)
             pushed.append(message_id)
         return pushed
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Hand the replies over."""
+        """Return the kept replies to these messages."""
         return [self._replies.pop(key) for key in message_ids if key in self._replies]
 
     def send_and_receive(

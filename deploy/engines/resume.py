@@ -1,4 +1,4 @@
-"""What it takes to continue a run whose coordinator ended too early."""
+"""Find the run to continue after its coordinator ended too early."""
 
 import time
 from pathlib import Path
@@ -9,14 +9,14 @@ from fedgt_server.lock import is_locked
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
-_PATIENCE = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
+_TIMEOUT = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
 _POLL = 0.5  # seconds
 
 
-def resumable(results: Path, name: str = "") -> RunConfig:
-    """The settings that continue a run; by default the one that was at work last.
+def resumable_config(results: Path, name: str = "") -> RunConfig:
+    """Return the settings that continue a run, by default the most recent one.
 
-    All are as the run began with them: another model or another schedule would not continue it.
+    All are those that the run was started with: another model or schedule would not continue it.
 
     Raises
     ------
@@ -26,14 +26,14 @@ def resumable(results: Path, name: str = "") -> RunConfig:
     folder = _run_folder(results, name)
     if any(event["event"] == "end" for event in Journal(folder / "journal.jsonl").read()):
         raise FedGTError(f"the run '{folder.name}' is finished: there is nothing to resume")
-    _wait_for_the_end(folder)
+    _wait_until_unlocked(folder)
     checkpoint = Checkpoints(folder / "checkpoints").newest()
     if checkpoint is None:
         raise FedGTError(
-            f"the run '{folder.name}' has no checkpoint, for no round was finished: "
-            "start it anew with ./run.sh"
+            f"the run '{folder.name}' has no checkpoint, because no round was finished: "
+            "start it again with ./run.sh"
         )
-    # A run without a name of its own goes by the number that Flower gave it.
+    # A run without a name of its own is known by the number that Flower gave it.
     values = checkpoint.facts["config"] | {"resume": True, "run-name": folder.name}
     return RunConfig.build(values)
 
@@ -50,8 +50,8 @@ def _run_folder(results: Path, name: str) -> Path:
     return folders[name] if name else next(iter(folders.values()))
 
 
-def _wait_for_the_end(folder: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+def _wait_until_unlocked(folder: Path) -> None:
+    deadline = time.monotonic() + _TIMEOUT
     while is_locked(folder):
         if time.monotonic() > deadline:
             raise FedGTError(

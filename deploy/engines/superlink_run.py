@@ -1,9 +1,8 @@
-"""Start a run at the coordinator's SuperLink, follow it, and say what became of it.
+"""Start a run at the coordinator's SuperLink, follow it, and report how it ended.
 
-As ``flwr run --stream`` does, which ends well whatever became of the run.
+``flwr run --stream`` does the same, but exits with 0 however the run ended.
 """
 
-import hashlib
 import tempfile
 import tomllib
 from collections.abc import Callable
@@ -12,15 +11,9 @@ from enum import IntEnum
 from pathlib import Path
 
 import httpx
-from flwr.cli.build import build_fab_from_disk
-from flwr.common.constant import Status, SubStatus
-from flwr.common.serde import fab_to_proto, user_config_to_proto
-from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest, StreamLogsRequest
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.fab import Fab
 
 from deploy.engines.app_bundle import stage_flower_app
-from deploy.flower import control
+from deploy.flower import ControlClient, RunState, build_app_bundle, connect_control
 from fedgt_server.round_loop import GIVING_UP
 from shared.config import RunConfig
 from shared.errors import FedGTError
@@ -31,9 +24,9 @@ _SILENT = "No heartbeat received"
 
 
 class ExitCode(IntEnum):
-    """What became of a run: the exit code of ``run.sh`` and ``fedgt resume``.
+    """The exit code of ``run.sh`` and ``fedgt resume``.
 
-    Flower's programs and this command line have 2 for what the user can mend before a run starts.
+    Flower's programs and this command line use 2 for errors that prevent a run from starting.
     """
 
     finished = 0
@@ -45,12 +38,12 @@ class ExitCode(IntEnum):
 class RunOutcome:
     """How a run ended, and why."""
 
-    ending: ExitCode
+    exit_code: ExitCode
     reason: str = ""
 
 
 def read_settings(source: Path) -> RunConfig:
-    """The settings of a run from a file such as ``run.toml``."""
+    """Read the settings of a run from a file such as ``run.toml``."""
     try:
         return RunConfig.build(tomllib.loads(source.read_text(encoding="utf-8-sig")))
     except FileNotFoundError:
@@ -59,19 +52,16 @@ def read_settings(source: Path) -> RunConfig:
         raise FedGTError(f"{source} is not valid TOML: {error}") from None
 
 
-def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> RunOutcome:
-    """Run the federation of a coordinator's kit; ``say`` gets the run's log as it grows."""
-    bundle = _bundle()
-    request = StartRunRequest(
-        fab=fab_to_proto(Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})),
-        override_config=user_config_to_proto(config.to_flower()),
-    )
-    with control(kit) as client:
-        response = client.StartRun(request)
-        if not response.HasField("run_id"):
-            raise FedGTError(f"the SuperLink did not start the run: {response.note or 'no reason'}")
+def run_at_superlink(
+    kit: Path, config: RunConfig, on_log_output: Callable[[str], None]
+) -> RunOutcome:
+    """Run the federation of a coordinator's kit; ``on_log_output`` gets the log as it grows."""
+    with tempfile.TemporaryDirectory() as scratch:
+        bundle = build_app_bundle(stage_flower_app(Path(scratch) / "fedgt"))
+    with connect_control(kit) as client:
+        run_id = client.start_run(bundle, config.to_flower())
         try:
-            return _follow(client, response.run_id, say)
+            return _follow(client, run_id, on_log_output)
         except httpx.TransportError:
             return RunOutcome(
                 ExitCode.failed,
@@ -79,25 +69,19 @@ def launch(kit: Path, config: RunConfig, say: Callable[[str], None]) -> RunOutco
             )
 
 
-def _bundle() -> bytes:
-    with tempfile.TemporaryDirectory() as scratch:
-        return build_fab_from_disk(stage_flower_app(Path(scratch) / "fedgt"))
+def _follow(client: ControlClient, run_id: int, on_log_output: Callable[[str], None]) -> RunOutcome:
+    for text in client.stream_log(run_id):
+        on_log_output(text)
+    return outcome_of(client.run_state(run_id))
 
 
-def _follow(client: ControlHttpClient, run_id: int, say: Callable[[str], None]) -> RunOutcome:
-    for part in client.StreamLogs(StreamLogsRequest(run_id=run_id)):
-        say(part.log_output)
-    status = client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id].status
-    return ending(status.status, status.sub_status, status.details)
-
-
-def ending(status: str, sub_status: str, details: str) -> RunOutcome:
-    """What Flower's words for a run's state mean."""
-    if status == Status.FINISHED and sub_status == SubStatus.COMPLETED:
+def outcome_of(state: RunState) -> RunOutcome:
+    """Translate Flower's state of a run that has ended."""
+    if state.is_completed:
         return RunOutcome(ExitCode.finished)
-    reason = " ".join(details.removeprefix(_RAISED).split())
+    reason = " ".join(state.details.removeprefix(_RAISED).split())
     if reason.startswith(_SILENT):
-        reason = "the ServerApp is gone without a word: ./resume.sh continues the run"
+        reason = "the ServerApp ended without a message: ./resume.sh continues the run"
     if reason.endswith(GIVING_UP):
         return RunOutcome(ExitCode.gave_up, reason)
-    return RunOutcome(ExitCode.failed, reason or f"the run is {sub_status or status}")
+    return RunOutcome(ExitCode.failed, reason or f"the run is {state.sub_status or state.status}")

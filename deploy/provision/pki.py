@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from flwr.supercore.primitives.asymmetric import uses_nist_ec_curve
 
+from deploy.flower import uses_nist_ec_curve
 from shared.errors import FedGTError
 
 PrivateKey = ec.EllipticCurvePrivateKey

@@ -1,7 +1,7 @@
-"""The SuperLink's list of keys, brought in line with the coordinator's kit.
+"""Registration of the kit's keys at the SuperLink.
 
-By Flower's control API, as ``flwr supernode register`` and ``unregister`` use it. Those commands
-do not tell which node has which key, and so cannot be run twice or undone by name.
+``flwr supernode register`` and ``unregister`` use the same control API, but do not tell which node
+has which key, and so cannot be run twice or undone by name.
 """
 
 import time
@@ -9,61 +9,56 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from deploy.flower import control
+from deploy.flower import ControlClient, connect_control, public_key_to_bytes
 from deploy.provision.pki import fingerprint
 from deploy.provision.registered_keys import RegisteredKeys
 
-_UNREGISTERED = "unregistered"
 _ATTEMPTS = 8
 _PAUSE = 2.0  # seconds
 
 
 @dataclass
-class Registered:
-    """What the SuperLink knows now: fingerprints by institution."""
+class RegistrationChanges:
+    """What a registration changed at the SuperLink: fingerprints by institution."""
 
     added: dict[str, str] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
 
 
-def register(kit: Path) -> Registered:
-    """Register the kit's keys at its SuperLink, and take the revoked ones out."""
-    with control(kit) as client:
-        return _patiently(RegisteredKeys(kit), client)
+def register(kit: Path) -> RegistrationChanges:
+    """Register the kit's keys at its SuperLink, and unregister the revoked ones."""
+    with connect_control(kit) as client:
+        return _register_with_retries(RegisteredKeys(kit), client)
 
 
-def _patiently(ring: RegisteredKeys, client: ControlHttpClient) -> Registered:
-    """Align; a SuperLink that has just begun to listen may not have its database yet."""
+def _register_with_retries(keys: RegisteredKeys, client: ControlClient) -> RegistrationChanges:
+    """Retry on server errors: a SuperLink that just started may not have its database yet."""
     for _ in range(_ATTEMPTS - 1):
         try:
-            return _align(ring, client)
+            return _register(keys, client)
         except httpx.HTTPStatusError as error:
             if not error.response.is_server_error:
                 raise
             time.sleep(_PAUSE)
-    return _align(ring, client)
+    return _register(keys, client)
 
 
-def _align(ring: RegisteredKeys, client: ControlHttpClient) -> Registered:
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
-    known = {node.public_key: node for node in nodes if node.status != _UNREGISTERED}
-    result = Registered()
-    # First out, then in: an institution that came back has one node of its name, not two.
-    for mark, key in ring.revoked().items():
+def _register(keys: RegisteredKeys, client: ControlClient) -> RegistrationChanges:
+    known = client.registered_nodes()
+    changes = RegistrationChanges()
+    # Revoked keys first, so that a readmitted institution never has two nodes of its name.
+    for mark, key in keys.revoked().items():
         if node := known.get(public_key_to_bytes(key)):
-            client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
-            result.removed[node.name] = mark
-    for name in sorted(ring.names()):
-        public = ring.required(name)
+            client.unregister_node(node.node_id)
+            changes.removed[node.name] = mark
+    for name in sorted(keys.names()):
+        public = keys.required(name)
         key_bytes = public_key_to_bytes(public)
         if key_bytes in known:
-            result.kept[name] = fingerprint(public)
+            changes.kept[name] = fingerprint(public)
         else:
-            client.RegisterNode(RegisterNodeRequest(public_key=key_bytes, name=name))
-            result.added[name] = fingerprint(public)
-    return result
+            client.register_node(key_bytes, name)
+            changes.added[name] = fingerprint(public)
+    return changes

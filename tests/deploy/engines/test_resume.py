@@ -1,4 +1,4 @@
-"""What can be resumed, and what a run's end is called."""
+"""Which runs can be resumed, and how the end of a run is reported."""
 
 import json
 import sys
@@ -8,8 +8,9 @@ import pytest
 
 from deploy.cli import main
 from deploy.engines import resume
-from deploy.engines.resume import resumable
-from deploy.engines.superlink_run import ExitCode, RunOutcome, ending, read_settings
+from deploy.engines.resume import resumable_config
+from deploy.engines.superlink_run import ExitCode, RunOutcome, outcome_of, read_settings
+from deploy.flower import RunState
 from fedgt_server.lock import run_lock
 from fedgt_server.methods import server_method
 from fedgt_server.round_loop import GIVING_UP, GaveUpError, RoundLoop
@@ -23,7 +24,7 @@ from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedgt_server.exchange._POLL", 0.005)
     monkeypatch.setattr("fedgt_server.round_loop._PATIENCE", 0.02)
-    monkeypatch.setattr(resume, "_PATIENCE", 0.1)
+    monkeypatch.setattr(resume, "_TIMEOUT", 0.1)
 
 
 def play(folder: Path, *, stops_in: int, **changed: Scalar) -> None:
@@ -40,22 +41,22 @@ def play(folder: Path, *, stops_in: int, **changed: Scalar) -> None:
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(FedGTError, match="holds no run: there is nothing to resume"):
-        resumable(tmp_path)
+        resumable_config(tmp_path)
     play(tmp_path / "first", stops_in=2)
     with pytest.raises(FedGTError, match="holds no run 'second'; there are: first"):
-        resumable(tmp_path, "second")
+        resumable_config(tmp_path, "second")
 
 
 def test_before_the_first_round_there_is_no_checkpoint(tmp_path: Path) -> None:
     play(tmp_path / "first", stops_in=0)
-    with pytest.raises(FedGTError, match=r"'first' has no checkpoint.*start it anew"):
-        resumable(tmp_path)
+    with pytest.raises(FedGTError, match=r"'first' has no checkpoint.*start it again"):
+        resumable_config(tmp_path)
 
 
 def test_a_finished_run(tmp_path: Path) -> None:
     play(tmp_path / "first", stops_in=9)
     with pytest.raises(FedGTError, match="'first' is finished"):
-        resumable(tmp_path)
+        resumable_config(tmp_path)
 
 
 def test_a_running_run(tmp_path: Path) -> None:
@@ -64,30 +65,30 @@ def test_a_running_run(tmp_path: Path) -> None:
         run_lock(tmp_path / "first"),
         pytest.raises(FedGTError, match="'first' is still running"),
     ):
-        resumable(tmp_path)
+        resumable_config(tmp_path)
 
 
 def test_settings_are_those_of_the_run(tmp_path: Path) -> None:
     play(tmp_path / "7123", stops_in=2, tau=3.5, seed=4)
-    assert resumable(tmp_path) == settings(tau=3.5, seed=4, resume=True, run_name="7123")
-    assert resumable(tmp_path, "7123").run_name == "7123"
+    assert resumable_config(tmp_path) == settings(tau=3.5, seed=4, resume=True, run_name="7123")
+    assert resumable_config(tmp_path, "7123").run_name == "7123"
 
 
 def test_the_last_at_work_is_resumed(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         play(tmp_path / name, stops_in=2)
     play(tmp_path / "a", stops_in=3, resume=True)
-    assert resumable(tmp_path).run_name == "a"
+    assert resumable_config(tmp_path).run_name == "a"
 
 
 def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
     play(tmp_path / "first", stops_in=3)
     newest = tmp_path / "first" / "checkpoints" / "round-000002.safetensors"
     newest.write_bytes(newest.read_bytes()[:-3])
-    assert resumable(tmp_path).resume
+    assert resumable_config(tmp_path).resume
     newest.with_name("round-000001.json").write_text("{")
     with pytest.raises(FedGTError, match="no checkpoint"):
-        resumable(tmp_path)
+        resumable_config(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +113,17 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
             "No heartbeat received from the task",
             RunOutcome(
                 ExitCode.failed,
-                "the ServerApp is gone without a word: ./resume.sh continues the run",
+                "the ServerApp ended without a message: ./resume.sh continues the run",
             ),
         ),
         ("finished", "stopped", "", RunOutcome(ExitCode.failed, "the run is stopped")),
         ("running", "", "", RunOutcome(ExitCode.failed, "the run is running")),
     ],
 )
-def test_what_became_of_a_run(
+def test_the_outcome_of_a_run(
     status: str, sub_status: str, details: str, outcome: RunOutcome
 ) -> None:
-    assert ending(status, sub_status, details) == outcome
+    assert outcome_of(RunState(status, sub_status, details)) == outcome
 
 
 def test_settings_of_a_run_are_checked_before_it_starts(tmp_path: Path) -> None:
