@@ -1,4 +1,4 @@
-"""A run in other processes, followed by its journal."""
+"""Follow a run in other processes by its journal."""
 
 import json
 import subprocess
@@ -13,16 +13,16 @@ _POLL = 0.3  # seconds
 
 
 class JournalTail:
-    """A run's journal, read as it grows."""
+    """A run's journal, read while another process appends to it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._read = path.stat().st_size if path.exists() else 0  # a resumed run appends
-        self.over = False
+        self.ended = False
         self.failure: str | None = None
 
     def rounds(self) -> Iterator[dict[str, Any]]:
-        """Rounds since the last call."""
+        """Yield the rounds written since the last call."""
         if not self._path.exists():
             return
         with self._path.open("rb") as stream:
@@ -31,19 +31,19 @@ class JournalTail:
         self._read += len(whole) + bool(whole)
         for line in whole.splitlines():
             event = json.loads(line)
-            self.over |= event["event"] in ("end", "failed")
+            self.ended |= event["event"] in ("end", "failed")
             if event["event"] == "failed":
                 self.failure = event["reason"]
             if event["event"] == "round":
                 yield event
 
 
-def follow(process: "subprocess.Popen[bytes]", journal: JournalTail, observe: Observer) -> None:
-    """Report rounds until the run is over; ``process`` takes some seconds more to notice."""
-    while not journal.over:
-        ended = process.poll() is not None  # asked first: what was written before is still read
+def follow_run(process: "subprocess.Popen[bytes]", journal: JournalTail, observe: Observer) -> None:
+    """Report rounds until the run ends; ``process`` exits some seconds later."""
+    while not journal.ended:
+        exited = process.poll() is not None  # before reading, so that the last lines are read
         for facts in journal.rounds():
             observe(facts)
-        if ended:
+        if exited:
             break
         time.sleep(_POLL)

@@ -6,12 +6,10 @@ environment, so a mark in it finds them again, and only them.
 
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 from uuid import uuid4
 
 import psutil
@@ -74,23 +72,6 @@ def _is_gone(process: psutil.Process) -> bool:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def end_family(process: "subprocess.Popen[Any]") -> None:
-    """Kill a process and all that it started, directly or through others."""
-    try:
-        parent = psutil.Process(process.pid)
-        parent.suspend()  # or it would start others while its children are counted
-        family = [parent, *parent.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        family = []
-    for one in family:
-        try:
-            one.kill()
-        except psutil.NoSuchProcess:
-            continue
-    process.wait()
-    psutil.wait_procs(family[1:], timeout=_PATIENCE)
 
 
 @contextmanager

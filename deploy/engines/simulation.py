@@ -4,9 +4,7 @@ It is what ``flwr run . local`` does from a checkout, in surroundings of its own
 user's Flower settings is read or written, and nothing is left running.
 """
 
-import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,9 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
+import tomli_w
+
 from deploy.engines.app_bundle import stage_flower_app
 from deploy.engines.in_process import read_result
-from deploy.engines.journal_tail import JournalTail, follow
+from deploy.engines.journal_tail import JournalTail, follow_run
+from deploy.engines.ports import free_ports
 from deploy.engines.processes import marked_processes
 from fedgt_client.folders import cache_dir, state_dir
 from fedgt_server.round_loop import Observer
@@ -57,7 +58,7 @@ def run_simulation(
         journal = JournalTail(out / "journal.jsonl")
         simulation.start_superlink()
         flwr = simulation.start_run(config, clients)
-        follow(flwr, journal, observe)
+        follow_run(flwr, journal, observe)
     if journal.failure:
         raise FedGTError(f"{journal.failure} (more in {out / 'flower.log'})")
     if not (out / "result.json").exists():
@@ -70,7 +71,7 @@ class _Simulation:
 
     def __init__(self, scratch: Path, log: IO[str], mark: dict[str, str]) -> None:
         self._log = log
-        self._port = _free_port()
+        [self._port] = free_ports(1)
         self._app = stage_flower_app(scratch / "fedgt")
         self._settings = scratch / "settings.toml"
         self._home = scratch / "flower"
@@ -83,7 +84,9 @@ class _Simulation:
         self._environment.pop("RAY_ADDRESS", None)  # of a cluster that is not ours
         self._home.mkdir()
         (self._home / "config.toml").write_text(
-            f'[superlink.fedgt]\naddress = "127.0.0.1:{self._port}"\ninsecure = true\n'
+            tomli_w.dumps(
+                {"superlink": {"fedgt": {"address": f"127.0.0.1:{self._port}", "insecure": True}}}
+            )
         )
 
     def start_superlink(self) -> None:
@@ -98,9 +101,7 @@ class _Simulation:
 
     def start_run(self, config: RunConfig, clients: int) -> "subprocess.Popen[bytes]":
         """Hand the app and its settings to the SuperLink; ends when the run does."""
-        # What JSON can say of a scalar is TOML as well.
-        lines = (f"{key} = {json.dumps(value)}\n" for key, value in config.to_flower().items())
-        self._settings.write_text("".join(lines))
+        self._settings.write_text(tomli_w.dumps(config.to_flower()))
         # A worker a core, but none without work.
         workers = min(clients, os.cpu_count() or 1)
         federation = (
@@ -182,10 +183,3 @@ def _check_installed() -> None:
 
 def _short_folder() -> str | None:
     return "/tmp" if os.access("/tmp", os.W_OK) else None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from deploy.engines.kit_host import PATIENCE, Process, free_ports, host_environment
+from deploy.engines.kit_host import TIMEOUT, Process, host_environment
+from deploy.engines.ports import free_ports
 from deploy.engines.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
 from fedgt_client.data.institutions import institutions
@@ -131,7 +132,7 @@ def on_hosts_of_their_own(host: Host) -> tuple[dict[str, Container], Path]:
 
 
 def wait_until_healthy(container: Container, process: Process) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not container.is_healthy():
         assert process.poll() is None, container.log.read_text()
         assert time.monotonic() < deadline, container.log.read_text()
@@ -153,7 +154,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         assert not superlink.is_healthy()
         processes = {"superlink": superlink.start()}
         wait_until_healthy(superlink, processes["superlink"])
-        registered = containers["register"].call("--json", patience=PATIENCE)
+        registered = containers["register"].call("--json", timeout=TIMEOUT)
         assert registered.returncode == 0, registered.stderr
         assert sorted(json.loads(registered.stdout)["added"]) == list(_NAMES)
         servers = [name for name in containers if name not in ("superlink", "register", "run")]
@@ -162,7 +163,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         for name in servers:
             wait_until_healthy(containers[name], processes[name])
 
-        run = containers["run"].call("small.toml", patience=3 * PATIENCE)
+        run = containers["run"].call("small.toml", timeout=3 * TIMEOUT)
         assert run.returncode == 0, run.stdout + run.stderr
         result = json.loads((kits / "coordinator/runs/small/result.json").read_text())
         assert (result["rounds"], sorted(result["per_client"])) == (2, list(_NAMES))

@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.engines.kit_host import PATIENCE, Process, free_ports, host_environment
+from deploy.engines.kit_host import TIMEOUT, Process, host_environment
+from deploy.engines.ports import free_ports
 from deploy.engines.processes import ProcessMark, marked_processes
 from fedgt_client.data.institutions import institutions
 from fedgt_client.graph import Graph
 from tests.harness.operator_page import Block, blocks, command_names
 
 _HOSTS = ("coordinator", "bank-a", "bank-b")
-_RUN = 3 * PATIENCE
+_RUN = 3 * TIMEOUT
 # HOST.example.org:PATH is a folder beside this host's.
 _SCP = """#!/bin/sh
 set -eu
@@ -109,7 +110,7 @@ class Walk:
             self._wait_for_coordinator()
 
     def _wait_for_coordinator(self) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         log = self.home("coordinator") / "log.txt"
         while not {"fleet port", "control"} <= self._green():
             assert self.processes["coordinator"].poll() is None, log.read_text()

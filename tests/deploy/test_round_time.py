@@ -112,7 +112,7 @@ def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
     run = federation.coordinator.call(
         *("flwr.sh", "run", str(package.parent), "fedgt", "--stream"),
         *("--run-config", str(settings)),
-        patience=300,
+        timeout=300,
     )
     assert out.exists(), run.stdout + run.stderr
     seconds: list[float] = json.loads(out.read_text())

@@ -101,13 +101,13 @@ class Container:
                 start_new_session=True,
             )
 
-    def call(self, *arguments: str, patience: float) -> "subprocess.CompletedProcess[str]":
+    def call(self, *arguments: str, timeout: float) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             self.command(*arguments),
             env=self._environment(),
             capture_output=True,
             text=True,
-            timeout=patience,
+            timeout=timeout,
             stdin=subprocess.DEVNULL,
         )
 

@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from deploy.engines.kit_host import Process
-from deploy.engines.local_federation import LocalFederation
 from fedgt_client.data.institutions import institutions
 from fedgt_client.graph import Graph
 from shared.config import Scalar
 from shared.files import Array, open_tensors
+from tests.harness.federation import HarnessFederation
 
 A, B, C = "bank-a", "bank-b", "bank-c"
 
@@ -67,15 +67,15 @@ def wait_until(look: Callable[[], T | None], what: str) -> T:
 
 
 @contextmanager
-def logs_on_failure(federation: LocalFederation) -> Iterator[None]:
+def logs_on_failure(federation: HarnessFederation) -> Iterator[None]:
     """Show the end of every machine's log when the block fails."""
     try:
         yield
     except BaseException:
-        for machine in (federation.coordinator, *federation.institutions.values()):
-            if machine.log.exists():
-                lines = machine.log.read_text(errors="replace").splitlines()[-60:]
-                print(f"--- {machine.folder.name}", *lines, sep="\n")
+        for host in (federation.coordinator, *federation.institutions.values()):
+            if host.log.exists():
+                lines = host.log.read_text(errors="replace").splitlines()[-60:]
+                print(f"--- {host.folder.name}", *lines, sep="\n")
         raise
 
 
@@ -131,7 +131,7 @@ def wait_for_checkpoint(run: Path, number: int) -> None:
     wait_until(look, f"a checkpoint of round {number} in {run.name}")
 
 
-def final_bytes(federation: LocalFederation, run: Path, rounds: int) -> dict[str, bytes]:
+def final_bytes(federation: HarnessFederation, run: Path, rounds: int) -> dict[str, bytes]:
     """All arrays of coordinator and institutions after the last round, byte for byte."""
     name = f"round-{rounds:06d}.safetensors"
     files = {"coordinator": run / "checkpoints" / name} | {
@@ -141,10 +141,10 @@ def final_bytes(federation: LocalFederation, run: Path, rounds: int) -> dict[str
     return {owner: path.read_bytes() for owner, path in files.items()}
 
 
-def state_folder(federation: LocalFederation, institution: str, run: str) -> Path:
+def state_folder(federation: HarnessFederation, institution: str, run: str) -> Path:
     """Where an institution keeps its durable state."""
-    machine = federation.institutions[institution].folder
-    return machine / "state" / federation.name / run / institution
+    host = federation.institutions[institution].folder
+    return host / "state" / federation.name / run / institution
 
 
 def steps(state: Path) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 
 import psutil
 
-from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import ProcessMark
 from fedgt_client.graph import Graph
 from tests.harness.fault_scenarios import events, wait_for_round
+from tests.harness.federation import HarnessFederation
 
 
-class Running(LocalFederation):
+class Running(HarnessFederation):
     """All its processes are started."""
 
     def __init__(self, place: Path, mark: ProcessMark, graphs: Mapping[str, Graph]) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
-from deploy.engines.kit_host import PATIENCE, Machine, Process, free_ports
-from deploy.engines.local_federation import SUPERNODE
+from deploy.engines.kit_host import TIMEOUT, Process
+from deploy.engines.local_federation import START_SUPERNODE
+from deploy.engines.ports import free_ports
 from deploy.engines.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
+from tests.harness.federation import HarnessHost
 from tests.harness.fleet_api import add, fleet
 from tests.harness.kits import write_banks
 
@@ -38,11 +40,11 @@ def mark() -> Iterator[ProcessMark]:
         yield mark
 
 
-def wait_for_line(machine: Machine, line: str, process: Process, *, times: int = 1) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while machine.log.read_text().count(line) < times:
-        assert process.poll() is None, machine.log.read_text()
-        assert time.monotonic() < deadline, machine.log.read_text()
+def wait_for_line(host: HarnessHost, line: str, process: Process, *, times: int = 1) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while host.log.read_text().count(line) < times:
+        assert process.poll() is None, host.log.read_text()
+        assert time.monotonic() < deadline, host.log.read_text()
         time.sleep(0.2)
 
 
@@ -57,33 +59,33 @@ def test_a_fault_of_the_coordinator_is_survived(
         return honest(self, *arguments)
 
     monkeypatch.setattr(FleetServicer, "PullMessages", pull)
-    machine = Machine(kits / "bank-a", kits.parent / "machine", mark)
+    host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
     with fleet(kits, port) as state:
         add(state, kits, "bank-a")
-        process = machine.start(SUPERNODE)
-        wait_for_line(machine, "SuperNode ID", process, times=2)
-        assert "it is started again" in machine.log.read_text()
+        process = host.start(START_SUPERNODE)
+        wait_for_line(host, "SuperNode ID", process, times=2)
+        assert "it is started again" in host.log.read_text()
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
     # Its superexec looks now and then whether it is still there.
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while mark.processes():
         assert time.monotonic() < deadline, mark.processes()
         time.sleep(0.2)
 
 
 def test_who_is_refused_ends_with_the_reason(kits: Path, port: int, mark: ProcessMark) -> None:
-    machine = Machine(kits / "bank-a", kits.parent / "machine", mark)
+    host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
     with fleet(kits, port) as state:
         add(state, kits, "bank-b")
-        assert machine.start(SUPERNODE).wait(2 * PATIENCE) == 1
-    log = machine.log.read_text()
+        assert host.start(START_SUPERNODE).wait(2 * TIMEOUT) == 1
+    log = host.log.read_text()
     assert "the coordinator does not know this key" in log
     assert "send node.pub to the coordinator" in log
     assert log.count("it is started again") == 2
 
 
 def test_wrong_options_are_not_tried_twice(kits: Path, port: int, mark: ProcessMark) -> None:
-    machine = Machine(kits / "bank-a", kits.parent / "machine", mark)
-    assert machine.start(SUPERNODE, "--no-such-option").wait(PATIENCE) == 2
-    assert "it is started again" not in machine.log.read_text()
+    host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
+    assert host.start(START_SUPERNODE, "--no-such-option").wait(TIMEOUT) == 2
+    assert "it is started again" not in host.log.read_text()

@@ -18,7 +18,7 @@ from deploy.doctor import coordinator
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import CoordinatorKit
 from deploy.doctor.report import examine
-from deploy.engines.kit_host import free_ports
+from deploy.engines.ports import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from shared.errors import FedGTError

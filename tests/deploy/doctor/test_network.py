@@ -18,7 +18,7 @@ from flwr.supercore.date import now
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_network
-from deploy.engines.kit_host import free_ports
+from deploy.engines.ports import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from tests.harness.fleet_api import add, fleet

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deploy.engines.journal_tail import JournalTail, follow
+from deploy.engines.journal_tail import JournalTail, follow_run
 from fedgt_server.journal import Journal
 
 _WRITE = """
@@ -34,7 +34,7 @@ def test_only_what_is_whole_and_new_is_told(tmp_path: Path) -> None:
     with path.open("ab") as stream:
         stream.write(b'nd", "round": 3}\n')
     assert [event["round"] for event in journal.rounds()] == [3]
-    assert not journal.over
+    assert not journal.ended
 
 
 def test_a_run_that_has_not_begun(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path)
     root = Path(__file__).parents[3]
     with subprocess.Popen([sys.executable, "-c", _WRITE, str(path)], cwd=root) as process:
         try:
-            follow(process, journal, seen.append)
+            follow_run(process, journal, seen.append)
             assert process.poll() is None
         finally:
             process.kill()
@@ -59,5 +59,5 @@ def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path)
 def test_a_process_that_ends_without_a_word(tmp_path: Path) -> None:
     journal = JournalTail(tmp_path / "journal.jsonl")
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        follow(process, journal, lambda _: None)
-    assert (journal.over, journal.failure) == (False, None)
+        follow_run(process, journal, lambda _: None)
+    assert (journal.ended, journal.failure) == (False, None)

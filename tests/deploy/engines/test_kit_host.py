@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.engines.kit_host import Machine, free_ports
+from deploy.engines.ports import free_ports
 from deploy.engines.processes import ProcessMark, marked_processes
 from shared.errors import FedGTError
+from tests.harness.federation import HarnessHost
 
 _SHOW = '#!/bin/sh\necho "$1 $PWD $FEDGT_STATE. $LAND."\n'
 _SLEEP = "#!/bin/sh\necho awake\nsleep 300\n"
@@ -42,36 +43,36 @@ def test_scripts_begin_elsewhere_and_know_nothing_of_the_caller(
     kit: Path, tmp_path: Path, mark: ProcessMark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEDGT_STATE", "mine")
-    machine = Machine(kit, tmp_path / "machine", mark)
-    assert machine.call("show.sh", "a").stdout == "a / . .\n"
-    assert machine.call("sh", "-c", "echo $PWD").stdout == f"{tmp_path / 'machine'}\n"
+    host = HarnessHost(kit, tmp_path / "host", mark)
+    assert host.call("show.sh", "a").stdout == "a / . .\n"
+    assert host.call("sh", "-c", "echo $PWD").stdout == f"{tmp_path / 'host'}\n"
 
 
 def test_a_prefix_stands_before_every_command(kit: Path, tmp_path: Path, mark: ProcessMark) -> None:
-    machine = Machine(kit, tmp_path / "machine", mark, prefix=("env", "LAND=far"))
-    assert machine.call("show.sh", "a").stdout == "a / . far.\n"
-    machine.start("show.sh", "b").wait(60)
-    assert machine.log.read_text() == "b / . far.\n"
+    host = HarnessHost(kit, tmp_path / "host", mark, prefix=("env", "LAND=far"))
+    assert host.call("show.sh", "a").stdout == "a / . far.\n"
+    host.start("show.sh", "b").wait(60)
+    assert host.log.read_text() == "b / . far.\n"
 
 
 @pytest.mark.parametrize("prefix", [(), ("env",)])
 def test_waiting_for_a_port(
     kit: Path, tmp_path: Path, mark: ProcessMark, prefix: tuple[str, ...]
 ) -> None:
-    machine = Machine(kit, tmp_path / "machine", mark, prefix=prefix)
-    sleeper, [port] = machine.start("sleep.sh"), free_ports(1)
+    host = HarnessHost(kit, tmp_path / "host", mark, prefix=prefix)
+    sleeper, [port] = host.start("sleep.sh"), free_ports(1)
     with pytest.raises(FedGTError, match=rf"nobody listens on 127.0.0.1:{port} yet: see"):
-        machine.wait_for(port, sleeper, patience=0.1)
+        host.wait_for_port(port, sleeper, timeout=0.1)
     with socket.create_server(("127.0.0.1", port)):
-        machine.wait_for(port, sleeper)
-    ended = machine.start("show.sh")
+        host.wait_for_port(port, sleeper)
+    ended = host.start("show.sh")
     ended.wait(60)
     with pytest.raises(FedGTError, match="it ended before it listened"):
-        machine.wait_for(free_ports(1)[0], ended)
+        host.wait_for_port(free_ports(1)[0], ended)
 
 
 def test_a_power_cut_is_one_machines_alone(kit: Path, tmp_path: Path, mark: ProcessMark) -> None:
-    one, other = (Machine(kit, tmp_path / name, mark) for name in ("one", "other"))
+    one, other = (HarnessHost(kit, tmp_path / name, mark) for name in ("one", "other"))
     ours, theirs = one.start("sleep.sh"), other.start("sleep.sh")
     one.kill()
     ours.wait(60)

@@ -86,12 +86,12 @@ def test_the_demo_ends_with_a_table_and_leaves_nothing_running(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_request_to_end_is_heard_by_all(tmp_path: Path) -> None:
-    machines = tmp_path / "runs" / "demo-deploy" / "federation" / "machines"
+    hosts = tmp_path / "runs" / "demo-deploy" / "federation" / "hosts"
     with marked_processes() as mark:
         process = demo(tmp_path, mark.environment())
-        wait_until(lambda: (machines / "bank-c" / "log.txt").exists() or process.poll() is not None)
+        wait_until(lambda: (hosts / "bank-c" / "log.txt").exists() or process.poll() is not None)
         assert process.poll() is None, process.communicate()[1]
-        assert len(left_behind(machines)) >= 4
+        assert len(left_behind(hosts)) >= 4
         process.send_signal(signal.SIGTERM)
         assert process.wait(_PATIENCE) == 128 + signal.SIGTERM
         assert left_behind(tmp_path) == []

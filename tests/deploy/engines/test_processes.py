@@ -9,7 +9,8 @@ import time
 import psutil
 import pytest
 
-from deploy.engines.processes import ProcessMark, end_family, marked_processes
+from deploy.engines.processes import ProcessMark, marked_processes
+from tests.harness.processes import kill_process_tree
 
 # Starts a process that outlives it, in a session of its own and with nothing in its environment.
 _PARENT = """
@@ -95,8 +96,8 @@ def test_a_family_ends_as_a_whole() -> None:
         other = sleeper(mark.environment())
         assert parent.stdout
         child = int(parent.stdout.readline())
-        end_family(parent)
+        kill_process_tree(parent)
         assert not is_running(parent.pid)
         assert not is_running(child)
         assert is_running(other.pid)
-        end_family(parent)  # once more does no harm
+        kill_process_tree(parent)  # once more does no harm

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import marked_processes
 from deploy.engines.superlink_run import ExitCode
 from fedgt_server.checkpoint import Checkpoints
@@ -27,6 +26,7 @@ from tests.harness.fault_scenarios import (
     processes_over_tls,
     wait_for_checkpoint,
 )
+from tests.harness.federation import HarnessFederation
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
@@ -36,25 +36,25 @@ _SETTINGS: dict[str, Scalar] = SMALL | {"rounds": _ROUNDS, "min-institutions": 2
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFederation]:
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarnessFederation]:
     """A coordinator and two institutions, at work."""
     with marked_processes() as mark:
-        federation = LocalFederation(tmp_path_factory.mktemp("banks"), banks(A, B), mark)
+        federation = HarnessFederation(tmp_path_factory.mktemp("banks"), banks(A, B), mark)
         federation.start()
         yield federation
     assert not mark.processes()
 
 
 @pytest.fixture(scope="module")
-def undisturbed(federation: LocalFederation) -> dict[str, bytes]:
+def undisturbed(federation: HarnessFederation) -> dict[str, bytes]:
     """All weights after a run that nothing happened to."""
     with logs_on_failure(federation):
-        federation.run(_SETTINGS | {"run-name": "whole"}, patience=PATIENCE)
+        federation.run(_SETTINGS | {"run-name": "whole"}, timeout=PATIENCE)
     return final_bytes(federation, federation.run_folder("whole"), _ROUNDS)
 
 
 def test_a_finished_run_is_not_resumed(
-    federation: LocalFederation, undisturbed: dict[str, bytes]
+    federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
     assert len(undisturbed) == 3
     answer = federation.coordinator.call(RESUME, "--run", "whole")
@@ -63,7 +63,7 @@ def test_a_finished_run_is_not_resumed(
 
 
 def test_serverapp_and_superlink_are_killed(
-    federation: LocalFederation, undisturbed: dict[str, bytes]
+    federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
     """Resumed each time, the run ends with the very weights of one that nothing happened to."""
     coordinator, out = federation.coordinator, federation.run_folder("disturbed")
@@ -85,7 +85,7 @@ def test_serverapp_and_superlink_are_killed(
         assert "the SuperLink is gone" in coordinator.log.read_text()
 
         federation.start_superlink()
-        answer = coordinator.call(RESUME, "--run", "disturbed", patience=PATIENCE)
+        answer = coordinator.call(RESUME, "--run", "disturbed", timeout=PATIENCE)
         assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
     # The round that was being played is lost, and none before it.
     for event, number in zip(events(out, "resume"), played, strict=True):
@@ -118,7 +118,7 @@ def fill(disk: Path) -> Path:
 
 
 def test_the_disk_is_full_and_then_a_checkpoint_torn(
-    federation: LocalFederation, undisturbed: dict[str, bytes]
+    federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
     coordinator = federation.coordinator
     with small_disk(coordinator.folder / "small") as disk, logs_on_failure(federation):
@@ -142,7 +142,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         filler.unlink()
         torn = out / "checkpoints" / f"round-{newest:06d}.safetensors"
         torn.write_bytes(torn.read_bytes()[:-100])
-        answer = coordinator.call(RESUME, "--results", "small", patience=PATIENCE)
+        answer = coordinator.call(RESUME, "--results", "small", timeout=PATIENCE)
         assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
         assert f"checkpoint of round {newest} is passed over" in answer.stdout + answer.stderr
         assert [event["after_round"] for event in events(out, "resume")] == earlier[:1]
@@ -150,7 +150,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
 
 
 @pytest.mark.usefixtures("undisturbed")
-def test_fewer_than_the_quorum(federation: LocalFederation) -> None:
+def test_fewer_than_the_quorum(federation: HarnessFederation) -> None:
     """Last: one institution does not come back."""
     deadline = ample(federation.run_folder("whole"))
     coordinator, out = federation.coordinator, federation.run_folder("few")
