@@ -1,34 +1,18 @@
 """``fedgt config``: the settings of a run, as Flower takes them."""
 
-from typing import Annotated
-
-import typer
+import tomli_w
 
 from deploy.cli.output import Json, print_json
-from deploy.cli.run import parse_settings
-from shared.config import PRESETS, RunConfig
+from deploy.cli.settings import Preset, Settings, parse_settings
+from shared.config import RunConfig
 
 
-def config(
-    preset: Annotated[
-        str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)}.")
-    ] = "default",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of a run.")
-    ] = None,
-    json: Json = False,
-) -> None:
+def config(preset: Preset = "default", settings: Settings = None, json: Json = False) -> None:
     """Print every setting with its meaning, as a file for 'flwr run --run-config FILE'."""
-    chosen = RunConfig.build(parse_settings(settings or []), preset=preset)
+    values = RunConfig.build(parse_settings(settings or []), preset=preset).to_flower()
     if json:
-        print_json(chosen.to_flower())
+        print_json(values)
         return
-    for name, field in RunConfig.model_fields.items():
+    for field in RunConfig.model_fields.values():
         print(f"# {field.description}")
-        print(f"{field.alias} = {_toml(getattr(chosen, name))}\n")
-
-
-def _toml(value: str | int | float | bool) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+        print(tomli_w.dumps({str(field.alias): values[str(field.alias)]}))

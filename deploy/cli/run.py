@@ -9,14 +9,15 @@ import typer
 
 from deploy.cli.output import Json, print_json, print_table, status_console
 from deploy.cli.progress import round_progress
+from deploy.cli.settings import Preset, Settings, parse_settings
 from deploy.engines.in_process import (
     check_data,
     check_output_folder,
     run_in_process,
     with_output_paths,
 )
-from shared.config import PRESETS, RunConfig, Scalar
-from shared.errors import FedGTError
+from deploy.engines.simulation import run_simulation
+from shared.config import RunConfig, Scalar
 
 
 class Engine(StrEnum):
@@ -39,13 +40,9 @@ def run(
     engine: Annotated[
         Engine, typer.Option(help="One process, or Flower's simulation.")
     ] = Engine.inprocess,
-    preset: Annotated[
-        str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)}.")
-    ] = "default",
+    preset: Preset = "default",
     data_dir: Annotated[Path | None, typer.Option(help="Where raw datasets lie.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of a run.")
-    ] = None,
+    settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     json: Json = False,
 ) -> None:
@@ -71,27 +68,14 @@ def run(
         _show(result, out)
 
 
-def parse_settings(settings: list[str]) -> dict[str, Scalar]:
-    """``key=value`` pairs; the values are checked with all others later."""
-    parsed: dict[str, Scalar] = {}
-    for setting in settings:
-        key, found, value = setting.partition("=")
-        if not found:
-            raise FedGTError(f"--set {setting}: expected KEY=VALUE")
-        parsed[key.strip()] = value.strip()
-    return parsed
-
-
 def run_with_progress(
     config: RunConfig, clients: int, engine: Engine, *, show: bool
 ) -> dict[str, Any]:
-    """Run, and show how far it is on standard error."""
+    """Run, and show the progress on standard error."""
     check_data(config, clients)
     with round_progress(status_console, config.method, config.rounds, show=show) as observe:
         if engine is Engine.inprocess:
             return run_in_process(config, clients, observe)
-        from deploy.engines.simulation import run_simulation
-
         return run_simulation(config, clients, observe)
 
 
@@ -107,5 +91,5 @@ def _show(result: dict[str, Any], out: Path) -> None:
 
 
 def percent(share: float | None) -> str:
-    """A share as figures of a table."""
+    """Format a share as a percentage of a table."""
     return "–" if share is None else f"{100 * share:.2f}"

@@ -1,4 +1,4 @@
-"""From ``federation.toml`` to kits; run again, it adds what is missing and keeps every key."""
+"""Make kits from ``federation.toml``; a later call adds what is missing and keeps every key."""
 
 import json
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from deploy.provision import pki
 from deploy.provision.federation_spec import FederationSpec, InstitutionSpec
 from deploy.provision.kit_files import private_folder, write_file, write_secret
 from deploy.provision.registered_keys import COORDINATOR, PRIVATE, RegisteredKeys
-from deploy.provision.rendering import render
+from deploy.provision.rendering import render, render_toml
 from fedgt_client.data.schema import Schema
 from shared.errors import FedGTError
 
-# As the SuperLink's own machine knows it, and its containers by the compose file.
+# Names of the SuperLink on its own machine, and in its compose network.
 _INSIDE = ("localhost", "127.0.0.1", "::1", "control")
 COMPOSE = "docker-compose.yml"
 
@@ -30,7 +30,7 @@ _KEY_NOTES = {
 
 @dataclass(frozen=True)
 class Kit:
-    """What was made for one institution."""
+    """The kit of one institution."""
 
     name: str
     folder: Path
@@ -39,8 +39,8 @@ class Kit:
 
 
 @dataclass
-class Provisioned:
-    """What a call has done."""
+class ProvisionResult:
+    """What a call to ``provision`` did."""
 
     institutions: list[Kit] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
@@ -50,26 +50,26 @@ class Provisioned:
 
 def provision(
     source: Path, out: Path, *, renew: bool = False, readmit: tuple[str, ...] = ()
-) -> Provisioned:
+) -> ProvisionResult:
     """Make the kits that ``source`` describes in ``out``.
 
     Everything that can be wrong with the input is found before anything is written.
     """
-    maker = _Maker(FederationSpec.load(source), source.parent, out, readmit)
+    maker = _KitMaker(FederationSpec.load(source), source.parent, out, readmit)
     maker.coordinator(renew=renew)
     for institution in maker.present:
         maker.institution(institution)
-    maker.note_strays()
+    maker.note_unlisted_keys()
     return maker.result
 
 
-class _Maker:
+class _KitMaker:
     def __init__(
         self, federation: FederationSpec, beside: Path, out: Path, readmit: tuple[str, ...]
     ) -> None:
         self.federation = federation
         self.out = out
-        self.result = Provisioned()
+        self.result = ProvisionResult()
         self._keys = RegisteredKeys(out / COORDINATOR)
         self._schema = _schema(beside / federation.schema_file) if federation.schema_file else None
         self._readmitted = self._check_readmit(readmit)
@@ -81,7 +81,7 @@ class _Maker:
         }
         self._check_keys()
 
-    # --- what is wrong with the input ---------------------------------------------------------
+    # --- checks of the input --------------------------------------------------------------
 
     def _check_readmit(self, names: tuple[str, ...]) -> set[str]:
         known = {one.name for one in self.federation.institutions}
@@ -121,7 +121,7 @@ class _Maker:
     # --- the coordinator ----------------------------------------------------------------------
 
     def coordinator(self, *, renew: bool) -> None:
-        """Authority, server certificate, scripts."""
+        """Make the coordinator's kit: authority, server certificate, scripts."""
         folder, federation = self.out / COORDINATOR, self.federation
         private_folder(folder)
         authority = self._authority(renew=renew)
@@ -132,17 +132,25 @@ class _Maker:
             "listen": str(federation.coordinator.listening),
             "control_port": str(federation.coordinator.control_port),
             "fleet_port": str(federation.coordinator.listening.port),
-            "quorum": str(min(2, len(federation.institutions))),
+        }
+        control = {key: values[key] for key in ("federation", "address", "listen")}
+        control["control"] = f"127.0.0.1:{federation.coordinator.control_port}"
+        settings = {
+            "federation": federation.name,
+            "run-name": "first",
+            "results-dir": "runs",
+            "rounds": 100,
+            "min-institutions": min(2, len(federation.institutions)),
         }
         for place in ("database", "runs"):  # mounted into containers
             private_folder(folder / place)
         for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
             self._write(folder / name, render(name, values), executable=True)
         self._write(folder / "environment.sh", render("environment.sh", {}))
-        self._write(folder / "control.toml", render("control.toml", values))
+        self._write(folder / "control.toml", render_toml("control.toml", control))
         self._write(folder / COMPOSE, render("coordinator.compose.yml", values))
         self._write(folder / "README.md", render("coordinator.md", values))
-        self._write_once(folder / "run.toml", render("run.toml", values))
+        self._write_once(folder / "run.toml", render_toml("run.toml", settings))
 
     def _authority(self, *, renew: bool) -> tuple[pki.PrivateKey, x509.Certificate]:
         private_folder(self.out / PRIVATE)
@@ -196,7 +204,7 @@ class _Maker:
     # --- an institution -----------------------------------------------------------------------
 
     def institution(self, institution: InstitutionSpec) -> None:
-        """Key, scripts, instructions."""
+        """Make an institution's kit: key, scripts, instructions."""
         folder, name = self.out / institution.name, institution.name
         private_folder(folder)
         state, public = self._node_key(institution, folder)
@@ -214,32 +222,36 @@ class _Maker:
         }
         if not Path(institution.state_dir).is_absolute():
             private_folder(folder / institution.state_dir)
-        # What JSON makes of a text is TOML as well.
-        places = {
-            "institution": json.dumps(name),
-            "data_dir": json.dumps(institution.data_dir),
-            "state_dir": json.dumps(institution.state_dir),
+        node_config = {
+            "institution": name,
+            "data-dir": institution.data_dir,
+            "state-dir": institution.state_dir,
+        }
+        kit = {
+            "federation": self.federation.name,
+            "institution": name,
+            "coordinator": values["address"],
         }
         self._write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
         start = "start-supernode.sh"
         self._write(folder / start, render(start, values), executable=True)
         self._write(folder / "environment.sh", render("environment.sh", {}))
-        self._write(folder / "kit.toml", render("kit.toml", values))
+        self._write(folder / "kit.toml", render_toml("kit.toml", kit))
         self._write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
         self._write(folder / "README.md", render("institution.md", values))
         if self._schema is not None:
             self._write(folder / "schema.json", self._schema)
-        self._write_once(folder / "node.toml", render("node.toml", places))
+        self._write_once(folder / "node.toml", render_toml("node.toml", node_config))
         mark = pki.fingerprint(public) if public else None
         self.result.institutions.append(Kit(name, folder, state, mark))
 
     def _node_key(
         self, institution: InstitutionSpec, folder: Path
     ) -> tuple[str, pki.PublicKey | None]:
-        """Where the institution's key stands, and its public half if that is known.
+        """Make the institution's key if needed; return its origin, and its public half if known.
 
-        The coordinator's list decides: where it has a key, the private half may long be at the
-        institution, and is not missed here.
+        The coordinator's list decides: where it has a key, the private half may already be at the
+        institution, and need not be here.
         """
         name, key_file = institution.name, folder / "node.key"
         is_own = institution.own_key or bool(institution.public_key)
@@ -259,12 +271,12 @@ class _Maker:
         self._write(self._keys.file(name), pki.public_line(public, name))
         return state, public
 
-    def note_strays(self) -> None:
-        """Name keys that the file does not know."""
+    def note_unlisted_keys(self) -> None:
+        """Note keys of institutions that the file does not list."""
         known = {one.name for one in self.federation.institutions}
         for name in sorted(self._keys.names() - known):
             self.result.notes.append(
-                f"{name} has a key but does not stand in the file: "
+                f"{name} has a key but is not in the file: "
                 f"'fedgt provision revoke {name}' takes it out"
             )
 
@@ -279,7 +291,7 @@ class _Maker:
         self.result.written.append(target)
 
     def _write_once(self, target: Path, content: bytes) -> None:
-        """A file that people edit."""
+        """Write a file that people edit, unless it exists."""
         if not target.exists():
             self._write(target, content)
         elif target.read_bytes() != content:
@@ -292,7 +304,7 @@ def _schema(source: Path) -> bytes:
 
 
 def _mount(place: str) -> str:
-    """A folder of an institution as a source in its compose file, whose folder is the kit."""
+    """Return a folder of an institution as a source in the compose file of its kit."""
     source = place if Path(place).is_absolute() else f"./{place}"
-    # What JSON makes of a text is YAML as well; Compose takes '$' for a variable.
+    # A JSON string is a YAML string as well; Compose takes '$' for a variable.
     return json.dumps(source, ensure_ascii=False).replace("$", "$$")

@@ -4,10 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-from click import Group
-
-from deploy.cli import app
+from deploy.cli.commands import command_group
 
 PAGE = Path(__file__).parents[2] / "deploy" / "README.md"
 
@@ -32,6 +29,4 @@ def blocks() -> list[Block]:
 
 def command_names() -> set[str]:
     """The commands of ``fedgt``."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, Group)
-    return set(group.commands)
+    return set(command_group().commands)

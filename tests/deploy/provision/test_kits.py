@@ -296,7 +296,9 @@ def test_a_revoked_key_does_not_come_back(tmp_path: Path, out: Path) -> None:
 
 def test_keys_that_nobody_names_are_noted(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path, more='[[institutions]]\nname = "bank-c"\n'), out)
-    assert "bank-c has a key but does not stand" in provision(write_banks(tmp_path), out).notes[0]
+    assert (
+        "bank-c has a key but is not in the file" in provision(write_banks(tmp_path), out).notes[0]
+    )
 
 
 def test_another_address_makes_another_certificate(tmp_path: Path, out: Path) -> None:
