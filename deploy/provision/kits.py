@@ -4,19 +4,15 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from deploy.provision import pki
+from deploy.provision.certificates import make_authority, make_server_certificate
 from deploy.provision.federation_spec import FederationSpec, InstitutionSpec
-from deploy.provision.kit_files import private_folder, write_file, write_secret
-from deploy.provision.registered_keys import COORDINATOR, PRIVATE, RegisteredKeys
+from deploy.provision.kit_files import KitWriter, private_folder
+from deploy.provision.registered_keys import COORDINATOR, RegisteredKeys
 from deploy.provision.rendering import render, render_toml
 from fedgt_client.data.schema import Schema
 from shared.errors import FedGTError
 
-# Names of the SuperLink on its own machine, and in its compose network.
-_INSIDE = ("localhost", "127.0.0.1", "::1", "control")
 COMPOSE = "docker-compose.yml"
 
 _KEY_NOTES = {
@@ -70,6 +66,7 @@ class _KitMaker:
         self.federation = federation
         self.out = out
         self.result = ProvisionResult()
+        self._writer = KitWriter(self.result.written, self.result.notes)
         self._keys = RegisteredKeys(out / COORDINATOR)
         self._schema = _schema(beside / federation.schema_file) if federation.schema_file else None
         self._readmitted = self._check_readmit(readmit)
@@ -124,8 +121,9 @@ class _KitMaker:
         """Make the coordinator's kit: authority, server certificate, scripts."""
         folder, federation = self.out / COORDINATOR, self.federation
         private_folder(folder)
-        authority = self._authority(renew=renew)
-        self._server_certificate(authority, renew=renew)
+        authority = make_authority(federation, self.out, self._writer, renew=renew)
+        ends = make_server_certificate(federation, self.out, authority, self._writer, renew=renew)
+        self.result.certificate_ends = ends
         values = {
             "federation": federation.name,
             "address": str(federation.coordinator.fleet),
@@ -145,61 +143,12 @@ class _KitMaker:
         for place in ("database", "runs"):  # mounted into containers
             private_folder(folder / place)
         for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
-            self._write(folder / name, render(name, values), executable=True)
-        self._write(folder / "environment.sh", render("environment.sh", {}))
-        self._write(folder / "control.toml", render_toml("control.toml", control))
-        self._write(folder / COMPOSE, render("coordinator.compose.yml", values))
-        self._write(folder / "README.md", render("coordinator.md", values))
-        self._write_once(folder / "run.toml", render_toml("run.toml", settings))
-
-    def _authority(self, *, renew: bool) -> tuple[pki.PrivateKey, x509.Certificate]:
-        private_folder(self.out / PRIVATE)
-        key_file, target = self.out / PRIVATE / "ca.key", self.out / COORDINATOR / "ca.crt"
-        if not key_file.exists():
-            if target.exists():
-                raise FedGTError(f"{key_file} is missing: restore it, no other fits {target}")
-            self._write_key(key_file, pki.tls_key_bytes(pki.new_key()))
-        key = pki.load_tls_key(key_file)
-        if not target.exists():
-            made = pki.new_authority(key, self.federation.name)
-            self._write(target, made.public_bytes(Encoding.PEM))
-        certificate = pki.load_certificate(target)
-        if certificate.public_key() != key.public_key():
-            raise FedGTError(
-                f"{target} does not belong to {key_file}: restore the one or the other"
-            )
-        if renew and pki.days_left(certificate) < self.federation.certificate_days:
-            # The same name and key: certificates that it signed stay good.
-            certificate = pki.new_authority(key, self.federation.name)
-            self._write(target, certificate.public_bytes(Encoding.PEM))
-            self.result.notes.append("ca.crt is new: every institution needs it")
-        return key, certificate
-
-    def _server_certificate(
-        self, authority: tuple[pki.PrivateKey, x509.Certificate], *, renew: bool
-    ) -> None:
-        folder, where = self.out / COORDINATOR, self.federation.coordinator
-        hosts = (where.fleet.host, *where.also, *_INSIDE)
-        if not (folder / "server.key").exists():
-            self._write_key(folder / "server.key", pki.tls_key_bytes(pki.new_key()))
-        key = pki.load_tls_key(folder / "server.key")
-        target = folder / "server.crt"
-        certificate = pki.load_certificate(target) if target.exists() else None
-        if (
-            certificate is None
-            or renew
-            or certificate.public_key() != key.public_key()
-            or not pki.covers(certificate, hosts)
-            or not pki.is_signed_by(certificate, authority[1])
-        ):
-            days = self.federation.certificate_days
-            certificate = pki.new_server_certificate(key.public_key(), hosts, authority, days)
-            self._write(target, certificate.public_bytes(Encoding.PEM))
-        self.result.certificate_ends = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
-        if (left := pki.days_left(certificate)) < pki.WARN_DAYS:
-            self.result.notes.append(
-                f"the server's certificate ends in {left:.0f} days: add --renew"
-            )
+            self._writer.write(folder / name, render(name, values), executable=True)
+        self._writer.write(folder / "environment.sh", render("environment.sh", {}))
+        self._writer.write(folder / "control.toml", render_toml("control.toml", control))
+        self._writer.write(folder / COMPOSE, render("coordinator.compose.yml", values))
+        self._writer.write(folder / "README.md", render("coordinator.md", values))
+        self._writer.write_once(folder / "run.toml", render_toml("run.toml", settings))
 
     # --- an institution -----------------------------------------------------------------------
 
@@ -232,16 +181,16 @@ class _KitMaker:
             "institution": name,
             "coordinator": values["address"],
         }
-        self._write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
+        self._writer.write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
         start = "start-supernode.sh"
-        self._write(folder / start, render(start, values), executable=True)
-        self._write(folder / "environment.sh", render("environment.sh", {}))
-        self._write(folder / "kit.toml", render_toml("kit.toml", kit))
-        self._write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
-        self._write(folder / "README.md", render("institution.md", values))
+        self._writer.write(folder / start, render(start, values), executable=True)
+        self._writer.write(folder / "environment.sh", render("environment.sh", {}))
+        self._writer.write(folder / "kit.toml", render_toml("kit.toml", kit))
+        self._writer.write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
+        self._writer.write(folder / "README.md", render("institution.md", values))
         if self._schema is not None:
-            self._write(folder / "schema.json", self._schema)
-        self._write_once(folder / "node.toml", render_toml("node.toml", node_config))
+            self._writer.write(folder / "schema.json", self._schema)
+        self._writer.write_once(folder / "node.toml", render_toml("node.toml", node_config))
         mark = pki.fingerprint(public) if public else None
         self.result.institutions.append(Kit(name, folder, state, mark))
 
@@ -264,11 +213,11 @@ class _KitMaker:
         if not public:
             state = "kept" if key_file.exists() else "made"
             if state == "made":
-                self._write_key(key_file, pki.node_key_bytes(pki.new_key()))
+                self._writer.write_key(key_file, pki.node_key_bytes(pki.new_key()))
             public = pki.load_node_key(key_file).public_key()
-            self._write(folder / "node.pub", pki.public_line(public, name))
+            self._writer.write(folder / "node.pub", pki.public_line(public, name))
         # Last: from here on, the pair is known and not made again.
-        self._write(self._keys.file(name), pki.public_line(public, name))
+        self._writer.write(self._keys.file(name), pki.public_line(public, name))
         return state, public
 
     def note_unlisted_keys(self) -> None:
@@ -279,23 +228,6 @@ class _KitMaker:
                 f"{name} has a key but is not in the file: "
                 f"'fedgt provision revoke {name}' takes it out"
             )
-
-    # --- writing ------------------------------------------------------------------------------
-
-    def _write(self, target: Path, content: bytes, *, executable: bool = False) -> None:
-        if write_file(target, content, executable=executable):
-            self.result.written.append(target)
-
-    def _write_key(self, target: Path, content: bytes) -> None:
-        write_secret(target, content)
-        self.result.written.append(target)
-
-    def _write_once(self, target: Path, content: bytes) -> None:
-        """Write a file that people edit, unless it exists."""
-        if not target.exists():
-            self._write(target, content)
-        elif target.read_bytes() != content:
-            self.result.notes.append(f"{target} was edited, or is older, and stays as it is")
 
 
 def _schema(source: Path) -> bytes:

@@ -188,7 +188,7 @@ import deploy.provision.registration, fedgt_server.app
 from importlib.metadata import packages_distributions
 owners = packages_distributions()
 roots = {name.partition(".")[0] for name, module in sys.modules.items() if module}
-print(*{owner.lower() for root in roots for owner in owners.get(root, ())})
+print(*{owner.lower().replace("_", "-") for root in roots for owner in owners.get(root, ())})
 """
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -17,7 +18,7 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.common.config import parse_config_args
 from flwr.supernode.cli.flower_supernode import _try_setup_client_authentication
 
-from deploy.provision import kits, pki
+from deploy.provision import kit_files, pki
 from deploy.provision.kit_files import write_file
 from deploy.provision.kits import provision
 from deploy.provision.node_key import make_node_key
@@ -131,6 +132,43 @@ def test_flower_reads_the_node_config(tmp_path: Path, out: Path) -> None:
     }
 
 
+def test_values_with_quotes_survive_in_toml(tmp_path: Path, out: Path) -> None:
+    place = "C:\\data \"new\" 'here'"
+    spec = {
+        "name": "banks",
+        "coordinator": {"address": "127.0.0.1:9092"},
+        "institutions": [{"name": "bank-a", "data-dir": place}],
+    }
+    source = tmp_path / "federation.toml"
+    source.write_text(tomli_w.dumps(spec))
+    provision(source, out)
+    assert tomllib.loads((out / "bank-a" / "node.toml").read_text())["data-dir"] == place
+
+
+def test_flower_is_configured_in_a_folder_with_quotes(tmp_path: Path, out: Path) -> None:
+    provision(write_banks(tmp_path), out)
+    moved = tmp_path / 'it\'s "here" \\ now'
+    (out / "coordinator").rename(moved)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "flwr").write_text("#!/bin/sh\n")
+    (programs / "flwr").chmod(0o755)
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    subprocess.run([str(moved / "flwr.sh")], env={"PATH": path}, check=True)
+    config = tomllib.loads((moved / "flower" / "config.toml").read_text())
+    assert config["superlink"]["fedgt"] == {
+        "address": "127.0.0.1:8000",
+        "root-certificates": str(moved / "ca.crt"),
+    }
+
+
+def test_addresses_are_quoted_in_scripts(tmp_path: Path, out: Path) -> None:
+    source = write_banks(tmp_path)
+    source.write_text(source.read_text().replace("127.0.0.1:9092", "[::1]:9092"))
+    provision(source, out)
+    assert "--superlink '[::1]:9092'" in (out / "bank-a" / "start-supernode.sh").read_text()
+
+
 def test_the_certificate_names_all_addresses(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path), out)
     ca, server = (
@@ -202,7 +240,7 @@ def test_an_interrupted_call_is_finished_by_the_next(
         return write_file(*arguments, **options)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(kits, "write_file", write)
+        patch.setattr(kit_files, "write_file", write)
         try:
             provision(source, out)
         except KeyboardInterrupt:
