@@ -1,15 +1,18 @@
 """Compose files and Dockerfiles: valid, hardened, and with one port to the outside."""
 
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from flwr.supercore.version import package_version
+from packaging.specifiers import SpecifierSet
 
+from deploy.flower import FLOWER_VERSION
 from deploy.provision.federation_spec import FederationSpec
 from deploy.provision.kits import provision
 from tests.harness.compose import health_command, interpolate, load, mounts
@@ -156,7 +159,7 @@ def test_a_graphics_card_where_there_is_one(document: dict[str, Any]) -> None:
 
 
 def test_images_are_of_the_flower_that_is_installed() -> None:
-    tag = f"{package_version}-py3.11-ubuntu24.04"
+    tag = f"{FLOWER_VERSION}-py3.11-ubuntu24.04"
     superlink = load(_DEPLOY / "docker-compose.yml", **_OWNER)["services"]["superlink"]
     assert superlink["image"] == f"flwr/superlink:{tag}"
     version = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -200,10 +203,40 @@ def test_the_coordinator_needs_what_is_listed_and_nothing_else() -> None:
     assert answer.returncode == 0, answer.stderr
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
     ours = {line.partition(">=")[0]: line for line in project["dependencies"] if ">=" in line}
-    lines = (_DEPLOY / "docker" / "server-requirements.txt").read_text().splitlines()
-    listed = {line.partition(">=")[0]: line for line in lines if not line.startswith("#")}
+    listed = server_requirements()
     assert listed == {name: ours[name] for name in listed}
-    assert set(answer.stdout.split()) & ours.keys() - {"flwr"} == listed.keys()
+    assert set(answer.stdout.split()) & ours.keys() == listed.keys()
+
+
+def server_requirements() -> dict[str, str]:
+    lines = (_DEPLOY / "docker" / "server-requirements.txt").read_text().splitlines()
+    return {line.partition(">=")[0]: line for line in lines if not line.startswith("#")}
+
+
+def client_requirements() -> dict[str, str]:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    return {line.partition(">=")[0]: line for line in project["dependencies"]}
+
+
+@pytest.mark.parametrize(
+    ("side", "requirements"), [("server", server_requirements), ("client", client_requirements)]
+)
+def test_the_lock_file_covers_every_requirement(
+    side: str, requirements: Callable[[], dict[str, str]]
+) -> None:
+    text = (_DEPLOY / "docker" / f"requirements-{side}.lock").read_text()
+    locked = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\$", text, re.MULTILINE))
+    for name, line in requirements().items():
+        assert SpecifierSet(line.removeprefix(name)).contains(locked[name]), line
+    assert "hatchling" in locked  # builds FedGT in the image
+    # Every package has hashes, and no index of a certain machine is named.
+    packages = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert len(packages) == len(locked)
+    assert all("--hash=sha256:" in package for package in packages)
+    assert "://" not in text
+    dockerfile = (_DEPLOY / "docker" / f"{side}.Dockerfile").read_text()
+    assert f"source=deploy/docker/requirements-{side}.lock" in dockerfile
+    assert "--require-hashes" in dockerfile
 
 
 def test_the_federation_of_the_file(tmp_path: Path) -> None:
