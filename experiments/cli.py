@@ -11,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from deploy.cli.output import Json, console, print_json, print_table, status_console
-from experiments.accuracy_tables import build_table
+from experiments.build_tables import build_table
 from experiments.figures import draw
 from experiments.grids import EXPERIMENTS, experiment
 from experiments.job import Job
@@ -28,7 +28,7 @@ Results = Annotated[Path, typer.Option(help="Folder of the records.", show_defau
 
 
 def _there(results: Path) -> Path:
-    """A folder that was named must be there; the project's own may still be empty."""
+    """Check that a folder that was named exists; the project's own may be empty."""
     if results != RESULTS and not results.is_dir():
         raise FedGTError(f"results folder {results} does not exist")
     return results
@@ -100,7 +100,7 @@ def run(
 
 
 def select(jobs: list[Job], only: str) -> list[Job]:
-    """The jobs that ``only`` lets through: for every key one of its values."""
+    """Return the jobs that ``only`` lets through: for every key one of its values."""
     wanted: dict[str, set[str]] = {}
     for part in filter(None, (part.strip() for part in only.split(","))):
         key, found, values = part.partition("=")
@@ -135,7 +135,7 @@ _KEYS: dict[str, Callable[[Job], str]] = {
 
 @contextmanager
 def _progress(total: int) -> Iterator[Observer]:
-    """A bar with the time left on a terminal, a line for each run elsewhere."""
+    """Show a bar with the time left on a terminal, a line for each run elsewhere."""
     if not status_console.is_terminal:
         yield _line
         return
@@ -207,7 +207,7 @@ def table(
 
 
 def in_parts(whole: Table, width: int) -> list[Table]:
-    """A table as several of as many columns as fit beside each other."""
+    """Split a table into parts of as many columns as fit beside each other."""
     labels = max(len(row.label) for row in whole.rows)
     fitting = max((width - labels - 8) // _CELL, 1)
     starts = range(0, len(whole.columns), fitting)

@@ -21,7 +21,7 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
     try:
         from sklearn.manifold import TSNE
     except ImportError:
-        raise FedGTError("t-SNE needs scikit-learn: pip install 'fedgt[experiments]'") from None
+        raise FedGTError("t-SNE needs scikit-learn: pip install scikit-learn") from None
     from deploy.engines.in_process import check_data, run_in_process, with_output_paths
 
     values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
@@ -61,7 +61,7 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
 def _represented(
     config: RunConfig, index: int, clients: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes and global nodes, shapes (n, d) and (n_g, d), as the institution left them; labels."""
+    """Return nodes (n, d), global nodes (n_g, d) and labels after an institution's last round."""
     from fedgt_client.data.subgraph import open_institution
     from fedgt_client.institution import institution_name
     from fedgt_client.methods.fedgt import FedGT

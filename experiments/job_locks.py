@@ -1,4 +1,8 @@
-"""Who does which job: a lock file for each, so that several schedulers share a results folder."""
+"""A lock file for each job, so that several schedulers can share a results folder.
+
+With ``fcntl`` and not ``filelock``: the process of a run inherits the descriptor, and so the lock
+lasts as long as the run, whatever becomes of the scheduler.
+"""
 
 import fcntl
 import os
@@ -6,19 +10,19 @@ from pathlib import Path
 
 from experiments.job import Job
 
-_FOLDER = ".claims"
+_FOLDER = ".locks"
 
 
-class Claim:
-    """A job that is ours; a process that inherits ``handle`` holds it too."""
+class JobLock:
+    """A lock that we hold; a process that inherits ``handle`` holds it too."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self._path = path
         self.handle = handle
 
     @classmethod
-    def take(cls, results: Path, job: Job) -> "Claim | None":
-        """Claim ``job``; None where another scheduler has it."""
+    def acquire(cls, results: Path, job: Job) -> "JobLock | None":
+        """Lock ``job``; return None if another scheduler holds it."""
         path = results / _FOLDER / (job.name.replace("/", "_") + ".lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -33,11 +37,11 @@ class Claim:
                 raise
             if _is_at(path, handle):
                 return cls(path, handle)
-            # Its holder dropped the file between our opening and locking it.
+            # Its holder deleted the file between our opening and locking it.
             os.close(handle)
 
     def release(self) -> None:
-        """Drop the lock file while it is still ours."""
+        """Delete the lock file while we still hold the lock."""
         self._path.unlink(missing_ok=True)
         os.close(self.handle)
 

@@ -19,13 +19,13 @@ Value = Callable[[dict[str, Any]], float | None]
 
 
 def collect(records: Records, value: Value) -> list[float]:
-    """A value of each record, in the order of the seeds; unknown ones are left out."""
+    """Return a value of each record, in the order of the seeds; unknown ones are left out."""
     found = [value(records[job]) for job in sorted(records, key=lambda job: job.seed)]
     return [number for number in found if number is not None]
 
 
 def _of(records: Records, cell: str | None = None, row: str | None = None) -> Records:
-    """The records of a cell and of a row; None: of any."""
+    """Return the records of a cell and of a row; None: of any."""
     return {
         job: record
         for job, record in records.items()
@@ -34,19 +34,19 @@ def _of(records: Records, cell: str | None = None, row: str | None = None) -> Re
 
 
 def round_bytes(record: Mapping[str, Any]) -> float:
-    """Both ways, of all clients, in a round."""
+    """Return the bytes of a round, both ways, of all clients."""
     total = record["bytes"]["up"] + record["bytes"]["down"]
     return float(total / len(record["rounds"]["val"]))
 
 
 def round_seconds(record: Mapping[str, Any]) -> float:
-    """CPU seconds of a round of all clients; without the first one, which loads libraries."""
+    """Return CPU seconds of a round of all clients, without the first, which loads libraries."""
     seconds = record["rounds"]["cpu_seconds"]
     return statistics.fmean(seconds[1:] or seconds)
 
 
 def cost_table(item: Experiment, records: Records) -> Table:
-    """Communication and computation of a round, and both as shares of FedAvg's."""
+    """Build communication and computation of a round, and both as shares of FedAvg's."""
     names = list(dict.fromkeys(job.row for job in item.jobs))
     sizes = {name: _of_row(records, name, round_bytes) for name in names}
     seconds = {name: _of_row(records, name, round_seconds) for name in names}
@@ -86,7 +86,7 @@ def _fact(key: str) -> Value:
 
 
 def _share(values: Mapping[str, list[float]], name: str, paper: float | None) -> Entry:
-    """In % of FedAvg's mean; nothing where FedAvg has not been run."""
+    """Return values in % of FedAvg's mean; nothing where FedAvg has not been run."""
     printed = None if paper is None else PaperFigure(paper)
     whole = statistics.fmean(values["fedavg"]) if values.get("fedavg") else 0.0
     if not whole:
@@ -95,20 +95,20 @@ def _share(values: Mapping[str, list[float]], name: str, paper: float | None) ->
 
 
 def ldp_budget(job: Job) -> tuple[float, float]:
-    """δ and λ of a run."""
+    """Return δ and λ of a run."""
     extra = dict(job.extra)
     return float(extra.get("ldp-clip", 1.0)), float(extra.get("ldp-noise", 0.5))
 
 
 def ldp_scope(job: Job) -> str:
-    """What is protected: nothing, the global nodes, or all."""
+    """Return what is protected: nothing, the global nodes, or all."""
     if job.variant == "fedgt-noldp":
         return "nothing"
     return "all" if dict(job.extra).get("ldp") == "all" else "global nodes"
 
 
 def ldp_table(item: Experiment, records: Records) -> Table:
-    """Accuracy beside the budget of a coordinate in an upload and in the whole run."""
+    """Build accuracy beside the budget of a coordinate in an upload and in the whole run."""
     rows = []
     for row in dict.fromkeys(job.row for job in item.jobs):
         job = next(job for job in item.jobs if job.row == row)
@@ -144,12 +144,12 @@ def _budget(key: str) -> Value:
 
 
 def _same(values: Sequence[float]) -> Entry:
-    """A value that does not depend on the seed."""
+    """Return the entry of a value that does not depend on the seed."""
     return Entry(values[0], None, len(values)) if values else Entry()
 
 
 def heatmap_table(item: Experiment, records: Records) -> Table:
-    """How much more alike institutions of one METIS part are than others."""
+    """Build how much more alike institutions of one METIS part are than others."""
     rows = []
     for heatmap in heatmaps(records):
         shown = [contrast(matrix) for matrix in heatmap.shown]
@@ -185,14 +185,14 @@ _NEARLY = 0.95  # of the best validation accuracy
 
 
 def rounds_to_converge(record: Mapping[str, Any]) -> float | None:
-    """The first round that comes near the best validation accuracy of the run."""
+    """Return the first round that comes near the best validation accuracy of the run."""
     curve = [value or 0.0 for value in record["rounds"]["val"]]
     near = _NEARLY * max(curve)
     return float(next(number for number, value in enumerate(curve, 1) if value >= near))
 
 
 def convergence_table(item: Experiment, records: Records) -> Table:
-    """How many rounds each method needs."""
+    """Build the number of rounds that each method needs."""
     cells = list(dict.fromkeys(job.cell for job in item.jobs))
     names = list(dict.fromkeys(job.row for job in item.jobs))
     rows = [
@@ -210,7 +210,7 @@ def convergence_table(item: Experiment, records: Records) -> Table:
 
 
 def statistics_table(item: Experiment, records: Records) -> Table:
-    """Missing links and heterogeneity, a row for each partition."""
+    """Build missing links and heterogeneity, a row for each partition."""
     rows = []
     for cell in dict.fromkeys(job.cell for job in item.jobs):
         job = next(job for job in item.jobs if job.cell == cell)
@@ -232,7 +232,7 @@ def statistics_table(item: Experiment, records: Records) -> Table:
 
 
 def preprocessing_table(item: Experiment, records: Records) -> Table:
-    """Mean seconds of a client, a row for each dataset."""
+    """Build the mean seconds of a client, a row for each dataset."""
     counts = CLIENT_COUNTS["disjoint"]
     rows = []
     for dataset in dict.fromkeys(job.dataset for job in item.jobs):

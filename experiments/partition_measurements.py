@@ -12,7 +12,7 @@ from shared.config import RunConfig
 
 
 def statistics(job: Job) -> dict[str, Any]:
-    """Missing links and heterogeneity, and what every client holds."""
+    """Measure missing links and heterogeneity, and what every client holds."""
     graph, members = divide(job.dataset, clients=job.clients, setting=job.setting, seed=job.seed)
     found = partition_stats(graph, members)
     return {
@@ -25,7 +25,7 @@ def statistics(job: Job) -> dict[str, Any]:
 
 
 def preprocessing(job: Job, scratch: Path) -> dict[str, Any]:
-    """Seconds to compute PPR and positional encoding, for each client; nothing is cached."""
+    """Measure the seconds of PPR and positional encoding for each client; nothing is cached."""
     from fedgt_client.preprocess.cache import prepare
 
     config = RunConfig.build({"seed": job.seed})

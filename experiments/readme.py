@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from experiments.accuracy_tables import build_table
+from experiments.build_tables import build_table
 from experiments.figures import draw
 from experiments.result_table import markdown
 from shared.errors import FedGTError
@@ -16,7 +16,7 @@ _OPENING = re.compile(r"<!-- table \S* ?-->")
 
 
 def rewritten(text: str, results: Path) -> str:
-    """``text`` with every table between marks made anew; all else stays."""
+    """Return ``text`` with every table between marks rebuilt; all else stays."""
     if len(_OPENING.findall(text)) != len(_MARKED.findall(text)):
         raise FedGTError("a mark '<!-- table NAME -->' has no '<!-- end -->' after it: add it")
 

@@ -20,12 +20,12 @@ _EARLY_ROUND, _FEW_CLIENTS = 30, 20
 
 
 def record_path(results: Path, job: Job) -> Path:
-    """Where the record of ``job`` is."""
+    """Return the file of the record of ``job``."""
     return results / f"{job.name}.json"
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """The record in a file; None where there is none, or it is torn."""
+    """Read the record in a file; None where there is none, or it is incomplete."""
     try:
         document = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -34,7 +34,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def finished(results: Path, job: Job) -> dict[str, Any] | None:
-    """The record that answers ``job``, None while there is none."""
+    """Return the record that answers ``job``, None while there is none."""
     record = read_record(record_path(results, job))
     # Compared as JSON has it: a file knows no tuples.
     asked = json.loads(json.dumps(job.request()))
@@ -44,7 +44,7 @@ def finished(results: Path, job: Job) -> dict[str, Any] | None:
 
 
 def _is_of_a_run(record: Mapping[str, Any]) -> bool:
-    """Whether a file has what tables read, be it that somebody edited it."""
+    """Tell whether a record has what tables read, even if somebody edited it."""
     test = record.get("test", "")
     known = isinstance(test, int | float) and 0.0 <= test <= 1.0
     parts = (record.get("rounds"), record.get("bytes"), record.get("config", {}))
@@ -63,7 +63,7 @@ def run_facts(
     rounds: Sequence[Mapping[str, Any]],
     cpu_seconds: Sequence[float],
 ) -> dict[str, Any]:
-    """What a record says of a run, from its result and its journal's rounds."""
+    """Return what a record says of a run, from its result and its journal's rounds."""
     curves = {
         "val": [rounded(event["val_accuracy"]) for event in rounds],
         "test": [rounded(event["test_accuracy"]) for event in rounds],
@@ -93,12 +93,12 @@ def run_facts(
 
 
 def without_places(config: RunConfig) -> dict[str, Scalar]:
-    """The whole configuration but for the folders of this machine."""
+    """Return the whole configuration but for the folders of this machine."""
     return {key: value for key, value in config.to_flower().items() if key not in _PLACES}
 
 
 def changed_settings(job: Job, record: Mapping[str, Any]) -> set[str]:
-    """Settings with which ``job`` would be run otherwise today; those new since do not count."""
+    """Return settings of a record that differ from today's; those new since do not count."""
     if "config" not in record:
         return set()
     today = without_places(RunConfig.build(job.values(), preset=job.preset))
@@ -110,7 +110,7 @@ def changed_settings(job: Job, record: Mapping[str, Any]) -> set[str]:
 
 
 def rounded(value: float | None, digits: int = 5) -> float | None:
-    """For files that are read by people and kept in version control."""
+    """Round a value for files that are read by people and kept in version control."""
     return None if value is None else round(value, digits)
 
 
@@ -121,7 +121,7 @@ def _mean_loss(event: Mapping[str, Any]) -> float | None:
 
 
 def _similarity(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Mean and spread in every round, the matrix after the last; None for other methods."""
+    """Return mean and spread in every round, the matrix after the last; None for other methods."""
     last = rounds[-1]
     if "similarity" not in last:
         return None
@@ -141,7 +141,7 @@ def _similarity(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _uploads(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int] | None:
-    """Bytes of the whole run by the name of what was uploaded; None where no journal says so."""
+    """Return bytes of the whole run by the name of what was uploaded; None if not recorded."""
     total: dict[str, int] = {}
     for event in rounds:
         for facts in event["institutions"].values():
@@ -151,7 +151,7 @@ def _uploads(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int] | None:
 
 
 def _warnings(rounds: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The coordinator's warnings, shortened to their kind, and in how many rounds they came."""
+    """Count the rounds with each kind of warning of the coordinator."""
     found: dict[str, int] = {}
     for event in rounds:
         for warning in event["warnings"]:

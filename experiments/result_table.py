@@ -25,7 +25,7 @@ class Entry:
 
     @classmethod
     def of(cls, values: Sequence[float], paper: PaperFigure | None = None) -> "Entry":
-        """From one value for each seed."""
+        """Make a cell from one value for each seed."""
         if not values:
             return cls(paper=paper)
         deviation = statistics.stdev(values) if len(values) > 1 else None
@@ -68,7 +68,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def texts(self, *, bold: tuple[str, str]) -> list[list[str]]:
-        """All cells as text, the best of a column between the two ``bold`` marks."""
+        """Return all cells as text, the best of a column between the two ``bold`` marks."""
         best = [self._best(index) for index in range(len(self.columns))]
         return [
             [
@@ -83,11 +83,11 @@ class Table:
         ]
 
     def headings(self) -> list[str]:
-        """Of all columns, the last one tells the number of seeds."""
+        """Return the headings of all columns; the last one tells the number of seeds."""
         return [self.first, *(column.heading for column in self.columns), "seeds"]
 
     def _best(self, index: int) -> str | None:
-        """The best number of a column as it is shown, so that equals are equal."""
+        """Return the best number of a column as it is shown, so that equals are equal."""
         column = self.columns[index]
         means = [row.entries[index].mean for row in self.rows]
         known = [mean for mean in means if mean is not None]
@@ -102,7 +102,7 @@ def _shown(entry: Entry, column: Column) -> str:
 
 
 def _text(entry: Entry, column: Column, bold: tuple[str, str]) -> str:
-    """``ours ± deviation (paper)``."""
+    """Return a cell as ``ours ± deviation (paper)``."""
     text = f"{bold[0]}{_shown(entry, column)}{bold[1]}"
     if entry.deviation is not None:
         text += f" ± {entry.deviation:.{column.digits}f}"
@@ -112,14 +112,14 @@ def _text(entry: Entry, column: Column, bold: tuple[str, str]) -> str:
 
 
 def markdown(table: Table) -> str:
-    """For a README: a table, and the notes below it."""
+    """Return a table for a README, and the notes below it."""
     lines = [table.headings(), ["---"] * len(table.headings()), *table.texts(bold=("**", "**"))]
     rows = ["| " + " | ".join(line) + " |" for line in lines]
     return "\n".join([*rows, "", *table.notes]).rstrip() + "\n"
 
 
 def comma_separated(table: Table) -> str:
-    """For programs: a line for each cell, with full precision."""
+    """Return a table for programs: a line for each cell, with full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["row", "column", "mean", "deviation", "seeds", "paper", "paper deviation"])

@@ -31,12 +31,12 @@ OnRound = Callable[[int], None]
 
 
 def encode(job: Job) -> str:
-    """A job as an argument of the command line."""
+    """Return a job as an argument of the command line."""
     return json.dumps(asdict(job))
 
 
 def decode(text: str) -> Job:
-    """The reverse of ``encode``."""
+    """Return the job of an argument made by ``encode``."""
     fields = json.loads(text)
     return Job(**fields | {"extra": tuple((key, value) for key, value in fields["extra"])})
 

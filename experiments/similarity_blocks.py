@@ -53,7 +53,7 @@ def contrast(similarity: ArrayLike, size: int = SAMPLES_PER_PART) -> Contrast:
 
 
 def label_similarity(counts: ArrayLike) -> Floats:
-    """Cosine similarity of label distributions, counts of shape (M, classes)."""
+    """Return the cosine similarity of label distributions, counts of shape (M, classes)."""
     shares = np.asarray(counts, np.float64)
     norms = np.linalg.norm(shares, axis=1, keepdims=True)
     units = shares / np.where(norms > 0, norms, 1.0)
@@ -70,7 +70,7 @@ class Heatmap:
 
 
 def heatmaps(records: Mapping[Job, Mapping[str, Any]]) -> list[Heatmap]:
-    """All that the paper shows, as far as it has been run."""
+    """Return all matrices that the paper shows, as far as they have been run."""
     found = []
     for label, row, early in _HEATMAPS:
         chosen = [
@@ -88,7 +88,7 @@ def heatmaps(records: Mapping[Job, Mapping[str, Any]]) -> list[Heatmap]:
 
 
 def similarity_of(record: Mapping[str, Any], *, early: bool = False) -> Floats | None:
-    """S after the last round, or after the early one where it was kept; shape (M, M)."""
+    """Return S after the last round, or after the early one where it was kept; shape (M, M)."""
     matrices = record["similarity"]["matrices"] if record.get("similarity") else {}
     numbers = sorted(matrices, key=int)
     return np.array(matrices[numbers[0 if early else -1]], np.float64) if numbers else None

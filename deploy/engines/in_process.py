@@ -18,7 +18,7 @@ from shared.errors import FedGTError
 
 
 def with_output_paths(values: dict[str, Scalar], out: Path, clients: int) -> dict[str, Scalar]:
-    """``values`` with results and institutions' state under ``out``, waiting for all clients."""
+    """Return ``values`` with results and states under ``out``, waiting for all clients."""
     out = out.absolute()
     data_dir = str(values.get("data-dir") or os.environ.get("FEDGT_DATA") or "")
     return {
@@ -58,7 +58,7 @@ def run_in_process(
 def run_institutions(
     config: RunConfig, node_configs: list[UserConfig], observe: Observer = lambda _: None
 ) -> dict[str, Any]:
-    """The same for institutions that say of themselves, as supernodes do, where their data is."""
+    """Run institutions whose node configs say, as those of supernodes do, where their data is."""
     here: list[UserConfig] = [
         {**node_config, "worker": False, "keep-state": config.checkpoints}
         for node_config in node_configs
@@ -69,6 +69,6 @@ def run_institutions(
 
 
 def read_result(out: Path) -> dict[str, Any]:
-    """The result of a run in another process."""
+    """Read the result of a run in another process."""
     result: dict[str, Any] = json.loads((out / "result.json").read_text())
     return result

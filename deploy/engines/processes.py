@@ -28,11 +28,11 @@ class ProcessMark:
         self.value = uuid4().hex
 
     def environment(self) -> dict[str, str]:
-        """What to add to the environment of a process to start."""
+        """Return the variable that marks the environment of a process to start."""
         return {self._variable: self.value}
 
     def processes(self) -> list[psutil.Process]:
-        """The marked processes and all their descendants.
+        """Return the marked processes and all their descendants.
 
         Descendants count whatever their environment says: Ray's workers overwrite it with a title.
         """

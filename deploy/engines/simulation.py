@@ -100,7 +100,7 @@ class _Simulation:
             time.sleep(_POLL)
 
     def start_run(self, config: RunConfig, clients: int) -> "subprocess.Popen[bytes]":
-        """Hand the app and its settings to the SuperLink; ends when the run does."""
+        """Start a process that submits the app and its settings; it ends when the run does."""
         self._settings.write_text(tomli_w.dumps(config.to_flower()))
         # A worker a core, but none without work.
         workers = min(clients, os.cpu_count() or 1)
@@ -133,7 +133,7 @@ class _Simulation:
 
 
 def _programs(scratch: Path) -> Path:
-    """The folder of Flower's programs; another way to them where its path has a space.
+    """Return the folder of Flower's programs, by a path without spaces.
 
     Ray starts its workers by a line that it takes apart at spaces, and would wait for them for
     ever: they start from a link to this environment instead.

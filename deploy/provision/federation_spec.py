@@ -53,7 +53,7 @@ def _has_port(text: str) -> bool:
 
 
 def is_host(text: str) -> bool:
-    """Whether ``text`` is a DNS name or an IP address."""
+    """Tell whether ``text`` is a DNS name or an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

@@ -23,36 +23,36 @@ class RegisteredKeys:
         self._revoked = coordinator / "revoked"
 
     def file(self, name: str) -> Path:
-        """Where an institution's public key lies."""
+        """Return the file of an institution's public key."""
         return self._keys / f"{name}.pub"
 
     def key(self, name: str) -> PublicKey | None:
-        """An institution's public key, if it has one that is not revoked."""
+        """Return an institution's public key, or None if it has none or it is revoked."""
         if not self.file(name).exists():
             return None
         key = load_public_key(self.file(name))
         return None if self.was_revoked(key) else key
 
     def names(self) -> set[str]:
-        """Institutions with a key."""
+        """Return the institutions that have a key."""
         found = {path.stem for path in self._keys.glob("*.pub")}
         return {name for name in found if self.key(name)}
 
     def revoked(self) -> dict[str, PublicKey]:
-        """Revoked keys by their fingerprint."""
+        """Return revoked keys by their fingerprint."""
         keys = (load_public_key(path) for path in sorted(self._revoked.glob("*.pub")))
         return {fingerprint(key): key for key in keys}
 
     def was_revoked(self, key: PublicKey) -> bool:
-        """Whether this very key is revoked."""
+        """Tell whether this very key is revoked."""
         return fingerprint(key) in self.revoked()
 
     def is_revoked(self, name: str) -> bool:
-        """Whether an institution was taken out and has not come back."""
+        """Tell whether an institution was revoked and has not been readmitted."""
         return self.key(name) is None and any(self._revoked.glob(f"{name}@*.pub"))
 
     def required(self, name: str) -> PublicKey:
-        """An institution's public key, or a line that says who has one."""
+        """Return an institution's public key; the error names those that have one."""
         if key := self.key(name):
             return key
         raise FedGTError(f"{name} has no key here; there are: {', '.join(sorted(self.names()))}")

@@ -27,7 +27,7 @@ _OWNER = {"FEDGT_UID": "1000", "FEDGT_GID": "1000"}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The file for one host, and those of kits."""
+    """Return the file for one host, and those of kits."""
     place = tmp_path_factory.mktemp("kits")
     more = '[[institutions]]\nname = "Bank.C"\ndata-dir = "/it\'s $HOME: \\"here\\""\n'
     provision(write_banks(place, port=9443, more=more), place / "kits")
@@ -250,10 +250,10 @@ def test_the_federation_of_the_file(tmp_path: Path) -> None:
 
 
 def test_one_host_and_kits_run_the_same(files: dict[str, Path]) -> None:
-    """Where a service stands in both, it differs in nothing but paths and names."""
+    """Compare services that stand in both: they differ in nothing but paths and names."""
     one = yaml.safe_load(files["one-host"].read_text())["services"]
-    hub = yaml.safe_load(files["coordinator"].read_text())["services"]
-    for name, service in hub.items():
+    coordinator = yaml.safe_load(files["coordinator"].read_text())["services"]
+    for name, service in coordinator.items():
         for key in service.keys() - {"user", "ports", "volumes"}:
             assert service[key] == one[name][key], (name, key)
     bank = yaml.safe_load(files["bank-a"].read_text())["services"]

@@ -72,7 +72,7 @@ class Host:
     def container(
         self, source: Path, name: str, *, bank: str = "", within: str = "", **values: str
     ) -> Container:
-        """A service of a file; ``within`` is the one whose folders its node-config speaks of."""
+        """Return a service of a file; ``within`` is the one whose folders its node config names."""
         document = load(source, **_OWNER, **values)
         services: dict[str, dict[str, Any]] = document["services"]
         scratch = self.place / "scratch" / f"{bank}{name}"
@@ -119,9 +119,9 @@ def on_hosts_of_their_own(host: Host) -> tuple[dict[str, Container], Path]:
     text = (_DEPLOY / "federation.toml").read_text()
     description.write_text(text.replace("superlink:9092", f"localhost:{host.fleet}"))
     provision(description, kits)
-    hub = kits / "coordinator" / "docker-compose.yml"
-    found = {name: host.container(hub, name) for name in ("superlink", "serverapp")}
-    found |= {name: host.container(hub, name) for name in ("register", "run")}
+    coordinator = kits / "coordinator" / "docker-compose.yml"
+    found = {name: host.container(coordinator, name) for name in ("superlink", "serverapp")}
+    found |= {name: host.container(coordinator, name) for name in ("register", "run")}
     for bank in _NAMES:
         source = kits / bank / "docker-compose.yml"
         found[f"{bank}-supernode"] = host.container(

@@ -69,7 +69,7 @@ class Host:
 
 @contextmanager
 def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Two hosts with a cable between them; nothing of them stays."""
+    """Make two hosts with a cable between them, and remove them afterwards."""
     mark = uuid4().hex[:8]
     hosts = Host(f"fedgt-{mark}-a"), Host(f"fedgt-{mark}-b")
     cable = f"fg{mark}a", f"fg{mark}b"  # names of at most 15 characters
@@ -89,7 +89,7 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
 
 def why_not() -> str | None:
-    """Why namespaces cannot be made here."""
+    """Return why namespaces cannot be made here."""
     if shutil.which("ip") is None:
         return "the program 'ip' is not installed"
     if os.geteuid() != 0:
@@ -109,18 +109,18 @@ def why_not() -> str | None:
 def test_the_control_port_is_closed_to_other_hosts(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)
-    with two_hosts() as (hub, bank), marked_processes() as mark:
+    with two_hosts() as (coordinator, bank), marked_processes() as mark:
         network = Network(
             dial_host=_COORDINATOR,
             listen_host="0.0.0.0",
-            prefixes={"coordinator": hub.prefix, "bank-a": bank.prefix},
+            prefixes={"coordinator": coordinator.prefix, "bank-a": bank.prefix},
         )
         federation = HarnessFederation(tmp_path, {"bank-a": two_groups()}, mark, network=network)
         federation.start_superlink()
         fleet, control = str(federation.fleet_port), str(federation.control_port)
         # On its own host, the coordinator answers on both.
-        assert hub.python(_KNOCK, "127.0.0.1", control) == "answers"
-        assert hub.python(_KNOCK, _COORDINATOR, control) == "refused"
+        assert coordinator.python(_KNOCK, "127.0.0.1", control) == "answers"
+        assert coordinator.python(_KNOCK, _COORDINATOR, control) == "refused"
         # From outside, on one.
         assert bank.python(_KNOCK, _COORDINATOR, control) == "refused"
         authority = str(federation.institutions["bank-a"].folder / "ca.crt")

@@ -36,7 +36,7 @@ _SETTINGS: dict[str, Scalar] = {
 
 
 def stranger(federation: HarnessFederation) -> HarnessHost:
-    """The kit of bank-a with another key, on a port of its own."""
+    """Add a host with the kit of bank-a, another key and a port of its own."""
     host = federation.add_host("bank-a", "stranger")
     (host.folder / "node.key").unlink()
     make_node_key(host.folder, "stranger")
@@ -47,7 +47,7 @@ def stranger(federation: HarnessFederation) -> HarnessHost:
 
 
 def listening(process: psutil.Process) -> set[tuple[str, int]]:
-    """Addresses that a process and its children listen on."""
+    """Return addresses that a process and its children listen on."""
     family = [process, *process.children(recursive=True)]
     found = [connection for one in family for connection in one.net_connections("inet")]
     return {

@@ -32,7 +32,7 @@ _SMALL = "\nhidden = 16\nheads = 2\nsamples = 4\nglobal-nodes = 4\ngive-up-after
 
 
 def write_tables(graph: Graph, folder: Path) -> None:
-    """What an institution has before it hears of a federation."""
+    """Write the tables that an institution has before it joins a federation."""
     assert isinstance(graph.features, np.ndarray)
     with (folder / "accounts.csv").open("w", newline="") as stream:
         writer = csv.writer(stream)

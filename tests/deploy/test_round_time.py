@@ -100,7 +100,7 @@ def main(grid, context):
 
 
 def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
-    """Seconds of each round of an app whose clients do nothing."""
+    """Return the seconds of each round of an app whose clients do nothing."""
     package = place / "nothing" / "nothing"
     package.mkdir(parents=True)
     for name, text in (("__init__", ""), ("client", _CLIENT), ("server", _SERVER)):
@@ -151,6 +151,6 @@ def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
 
 
 def _messages(federation: Running, name: str) -> int:
-    """Messages that an institution's supernode has started a process for."""
+    """Count messages that an institution's supernode has started a process for."""
     log: str = federation.institutions[name].log.read_text()
     return log.count("Start `flwr-clientapp` process")

@@ -29,7 +29,7 @@ def fedgt(
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """An experiment of two jobs of which one cannot be done."""
+    """Make an experiment of two jobs of which one cannot be done."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     jobs = (statistics_of(), Job("consortium", "overlap", 7, kind="statistics"))
     item = Experiment("tiny", "Two jobs", jobs)

@@ -85,7 +85,7 @@ def test_places_of_the_machine_are_left_out(tmp_path: Path) -> None:
 
 
 def journal(rounds: int, clients: int) -> list[dict[str, Any]]:
-    """Rounds as a journal has them."""
+    """Return rounds as a journal has them."""
     return [
         {
             "round": number,

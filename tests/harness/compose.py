@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}|\$\$")
 
 
 def interpolate(text: str, values: Mapping[str, str]) -> str:
-    """``${NAME}``, ``${NAME:-default}``, ``${NAME:?message}`` and ``$$``, as Compose does."""
+    """Replace ``${NAME}``, ``${NAME:-default}``, ``${NAME:?message}``, ``$$`` as Compose does."""
 
     def replaced(found: "re.Match[str]") -> str:
         name, kind, rest = found.groups()
@@ -32,13 +32,13 @@ def interpolate(text: str, values: Mapping[str, str]) -> str:
 
 
 def load(source: Path, **values: str) -> dict[str, Any]:
-    """A compose file with its variables replaced and merge keys merged."""
+    """Load a compose file with its variables replaced and merge keys merged."""
     document: dict[str, Any] = yaml.safe_load(interpolate(source.read_text(), values))
     return document
 
 
 def mounts(document: Mapping[str, Any], service: Service) -> dict[str, tuple[str, bool]]:
-    """Source and whether it is read-only, by the path in the container."""
+    """Return source and whether it is read-only, by the path in the container."""
     found = {}
     for volume in service.get("volumes", ()):
         if isinstance(volume, str):
@@ -77,7 +77,7 @@ class Container:
     log: Path = Path()
 
     def here(self, text: str) -> str:
-        """A word of the file, for this machine."""
+        """Translate a word of the file to this machine."""
         for written, address in self.addresses.items():
             text = text.replace(written, address)
         # All at once, and the longest first: /coordinator/runs before /coordinator.

@@ -1,4 +1,4 @@
-"""What the tests of faults share: small runs, what a run's journal says, patience."""
+"""What the tests of faults share: small runs, a run's journal and files, waiting."""
 
 import json
 import sys
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 def banks(*names: str) -> dict[str, Graph]:
-    """Data of as many institutions."""
+    """Return data of as many institutions."""
     graphs = institutions("consortium", clients=len(names), setting="disjoint", seed=0)
     return dict(zip(names, graphs, strict=True))
 
@@ -83,7 +83,7 @@ def logs_on_failure(federation: HarnessFederation) -> Iterator[None]:
 
 
 def events(run: Path, name: str) -> list[dict[str, Any]]:
-    """The journal's events of a name; a line that is just being written is not there yet."""
+    """Return the journal's events of a name; a line that is being written is left out."""
     journal = run / "journal.jsonl"
     if not journal.exists():
         return []
@@ -92,13 +92,13 @@ def events(run: Path, name: str) -> list[dict[str, Any]]:
 
 
 def ample(run: Path) -> float:
-    """A deadline that rounds like those of ``run`` keep, also when they are a few times slower."""
+    """Return a deadline that rounds like those of ``run`` keep, even a few times slower."""
     slowest = max(float(event["seconds"]) for event in events(run, "round"))
     return max(UNNOTICED - 5.0, 4.0 * slowest)
 
 
 def check_deadline(facts: dict[str, Any], deadline: float) -> None:
-    """A round with a silent institution lasts until its deadline, unless Flower notices before."""
+    """Check that a round with a silent institution lasted to its deadline or Flower's timeout."""
     assert facts["seconds"] >= min(deadline, UNNOTICED)
 
 
@@ -110,7 +110,7 @@ def wait_for_round(
     after: int = 0,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """The first round after ``after`` that fits, once it was played."""
+    """Return the first round after ``after`` that fits, once it has ended."""
 
     def look() -> dict[str, Any] | None:
         meanwhile()
@@ -132,7 +132,7 @@ def wait_for_checkpoint(run: Path, number: int) -> None:
 
 
 def final_bytes(federation: HarnessFederation, run: Path, rounds: int) -> dict[str, bytes]:
-    """All arrays of coordinator and institutions after the last round, byte for byte."""
+    """Return all arrays of coordinator and institutions after the last round, byte for byte."""
     name = f"round-{rounds:06d}.safetensors"
     files = {"coordinator": run / "checkpoints" / name} | {
         institution: state_folder(federation, institution, run.name) / name
@@ -142,13 +142,13 @@ def final_bytes(federation: HarnessFederation, run: Path, rounds: int) -> dict[s
 
 
 def state_folder(federation: HarnessFederation, institution: str, run: str) -> Path:
-    """Where an institution keeps its durable state."""
+    """Return the folder of an institution's durable state."""
     host = federation.institutions[institution].folder
     return host / "state" / federation.name / run / institution
 
 
 def steps(state: Path) -> int:
-    """How many steps the optimiser has taken up to a round's state."""
+    """Return how many steps the optimiser has taken up to a round's state."""
     counts: dict[str, Array] = {
         name: array for name, array in open_tensors(state).items() if name.startswith("adam.step.")
     }

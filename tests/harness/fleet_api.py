@@ -20,7 +20,7 @@ from deploy.provision import pki
 
 @contextmanager
 def fleet(kits: Path, port: int) -> Iterator[LinkState]:
-    """A Fleet API with the kit's certificates; its list of nodes."""
+    """Serve a Fleet API with the kit's certificates; yield its list of nodes."""
     factory = LinkStateFactory(
         FLWR_IN_MEMORY_DB_NAME, NoOpFederationManager(), ObjectStoreFactory()
     )

@@ -20,14 +20,14 @@ name = "bank-b"
 
 
 def write_banks(place: Path, *, port: int = 9092, more: str = "") -> Path:
-    """A file of two banks, with ``more`` institutions after them."""
+    """Write a file of two banks, with ``more`` institutions after them."""
     source = place / "federation.toml"
     source.write_text(BANKS.format(port=port) + more)
     return source
 
 
 def files_of(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and time of every file."""
+    """Return content and time of every file."""
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in sorted(folder.rglob("*"))

@@ -25,7 +25,7 @@ _IDLE = 0.2  # seconds
 
 
 class Hosts:
-    """Namespaces that all reach the first, the hub, at ``address``; links can be cut."""
+    """Namespaces that all reach the first, the centre, at ``address``; links can be cut."""
 
     address = "10.99.0.1"
 
@@ -34,42 +34,42 @@ class Hosts:
         self._numbers = itertools.count(2)
 
     def command(self, host: str) -> tuple[str, ...]:
-        """What brings a program to a host."""
+        """Return the command prefix that runs a program on a host."""
         return ("ip", "netns", "exec", self._name(host))
 
-    def add_hub(self) -> None:
-        """The host that the others are connected to."""
-        self._add("hub")
-        self._ip("-n", self._name("hub"), "link", "add", "bridge", "type", "bridge")
-        self._up("hub", "bridge", self.address)
+    def add_centre(self) -> None:
+        """Add the host that the others are connected to."""
+        self._add("centre")
+        self._ip("-n", self._name("centre"), "link", "add", "bridge", "type", "bridge")
+        self._up("centre", "bridge", self.address)
 
     def add(self, host: str) -> None:
-        """A host with a good link to the hub."""
+        """Add a host with a good link to the centre."""
         self._add(host)
         self._ip(
-            *("-n", self._name("hub"), "link", "add", f"to-{host}"),
+            *("-n", self._name("centre"), "link", "add", f"to-{host}"),
             *("type", "veth", "peer", "name", "eth0", "netns", self._name(host)),
         )
         self._plug(host, f"to-{host}")
 
     def add_behind(self, host: str, link: "SlowLink") -> None:
-        """A host whose frames to and from the hub go through ``link``."""
+        """Add a host whose frames to and from the centre go through ``link``."""
         self._add(host)
         near, far = link.interfaces
-        self._ip("link", "set", near, "netns", self._name("hub"))
+        self._ip("link", "set", near, "netns", self._name("centre"))
         self._ip("link", "set", far, "netns", self._name(host), "name", "eth0")
         self._plug(host, near)
 
     def cut(self, host: str) -> None:
-        """Pull the host's plug."""
+        """Set the host's link down."""
         self._ip("-n", self._name(host), "link", "set", "eth0", "down")
 
     def mend(self, host: str) -> None:
-        """Put it back."""
+        """Set the host's link up again."""
         self._ip("-n", self._name(host), "link", "set", "eth0", "up")
 
     def remove(self) -> None:
-        """All namespaces, and with them what is in them."""
+        """Remove all namespaces, and with them what is in them."""
         listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
         for line in listed.splitlines():
             name = line.split()[0]
@@ -84,8 +84,8 @@ class Hosts:
         self._up(host, "lo")
 
     def _plug(self, host: str, interface: str) -> None:
-        self._ip("-n", self._name("hub"), "link", "set", interface, "master", "bridge")
-        self._up("hub", interface)
+        self._ip("-n", self._name("centre"), "link", "set", interface, "master", "bridge")
+        self._up("centre", interface)
         self._up(host, "eth0", f"10.99.0.{next(self._numbers)}")
 
     def _up(self, host: str, interface: str, address: str = "") -> None:
@@ -153,7 +153,7 @@ def _open_tap(name: str) -> int:
 
 @contextmanager
 def hosts_and_slow_link(*, delay: float, loss: float) -> Iterator[tuple[Hosts, SlowLink]]:
-    """A hub, and a link for a host behind it; however the block ends, nothing of them is left."""
+    """Make a centre, and a link for a host behind it; however the block ends, both are removed."""
     if os.geteuid() or shutil.which("ip") is None or not _TUN.exists():
         pytest.skip("needs root, the program ip and /dev/net/tun for hosts of its own")
     # Interfaces have at most 15 characters; processes that run at the same time differ in this.
@@ -162,7 +162,7 @@ def hosts_and_slow_link(*, delay: float, loss: float) -> Iterator[tuple[Hosts, S
     with ExitStack() as stack:
         stack.callback(hosts.remove)
         try:
-            hosts.add_hub()
+            hosts.add_centre()
             link = SlowLink(unique, delay=delay, loss=loss)
         except (OSError, subprocess.CalledProcessError) as error:
             pytest.skip(f"hosts with networks of their own cannot be made here: {error}")

@@ -28,5 +28,5 @@ def blocks() -> list[Block]:
 
 
 def command_names() -> set[str]:
-    """The commands of ``fedgt``."""
+    """Return the commands of ``fedgt``."""
     return set(command_group().commands)

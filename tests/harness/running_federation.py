@@ -21,7 +21,7 @@ class Running(HarnessFederation):
         self.start()
 
     def rounds(self, run_name: str) -> list[dict[str, Any]]:
-        """What the journal says of the rounds so far."""
+        """Return the journal's rounds so far."""
         return events(self.run_folder(run_name), "round")
 
     def wait_for_round(self, run_name: str, number: int) -> None:
@@ -30,7 +30,7 @@ class Running(HarnessFederation):
         wait_for_round(folder, lambda event: True, f"round {number} is over", after=number - 1)
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Those of the federation that have a word in their command line."""
+        """Return processes of the federation that have a word in their command line."""
         found = []
         for process in self._mark.processes():
             with suppress(psutil.NoSuchProcess):
@@ -39,7 +39,7 @@ class Running(HarnessFederation):
         return found
 
     def workers(self) -> dict[str, psutil.Process]:
-        """Workers by their institution, whose folder they work in; no two have the same."""
+        """Return workers by their institution, whose folder they work in; no two have the same."""
         found: dict[str, psutil.Process] = {}
         for worker in self.processes("fedgt_client.worker"):
             with suppress(psutil.NoSuchProcess):

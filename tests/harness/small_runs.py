@@ -19,13 +19,13 @@ _SMALL: dict[str, Scalar] = {
 
 
 def small(out: Path, **values: Scalar) -> RunConfig:
-    """A run of a few seconds with its results in ``out``; settings with underscores."""
+    """Return a run of a few seconds with its results in ``out``; settings with underscores."""
     chosen = {name.replace("_", "-"): value for name, value in values.items()}
     return RunConfig.build(with_output_paths(_SMALL | chosen, out, CLIENTS))
 
 
 def saved_bytes(out: Path) -> dict[str, bytes]:
-    """All arrays of coordinator and institutions, byte for byte."""
+    """Return all arrays of coordinator and institutions, byte for byte."""
     # Institutions keep them in a folder that has the run's name.
     return {
         str(path.relative_to(out)).replace(f"/{out.name}/", "/run/"): path.read_bytes()
@@ -34,5 +34,5 @@ def saved_bytes(out: Path) -> dict[str, bytes]:
 
 
 def checkpoint(out: Path, round_number: int) -> dict[str, Array]:
-    """The coordinator's arrays after a round."""
+    """Return the coordinator's arrays after a round."""
     return open_tensors(out / "checkpoints" / f"round-{round_number:06d}.safetensors")

@@ -45,7 +45,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with good files."""
+    """Make a working folder with good files."""
     (tmp_path / "accounts.csv").write_text(NODES)
     (tmp_path / "transfers.csv").write_text(EDGES)
     (tmp_path / "schema.json").write_text(json.dumps(SCHEMA))
@@ -55,7 +55,7 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fedgt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """The command line in this process: exit code, standard output, standard error."""
+    """Run the command line in this process: exit code, standard output, standard error."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["fedgt", "data", *arguments])
@@ -87,7 +87,7 @@ def import_arguments(*more: str, **changed: str) -> list[str]:
 
 
 def refused(answer: tuple[int, str, str], *parts: str) -> None:
-    """One line on standard error with all the parts, exit code 2, nothing on standard output."""
+    """Check for one line on standard error with all the parts, exit code 2, no output."""
     code, out, err = answer
     assert code == 2
     assert out == ""

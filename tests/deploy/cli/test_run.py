@@ -117,7 +117,7 @@ def test_for_people(
 def test_demo_replaces_the_demo_before_and_nothing_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without Flower here: that has tests of its own."""
+    """Run without Flower, which has tests of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "_ENGINES", dict.fromkeys(demo._ENGINES, Engine.inprocess))
     kept = tmp_path / "runs" / "demo" / "notes.txt"

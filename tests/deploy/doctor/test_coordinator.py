@@ -128,7 +128,7 @@ def test_the_fleet_port_at_work(kit: Path, ports: list[int]) -> None:
 
 @contextmanager
 def https(kit: Path, host: str, port: int) -> Iterator[None]:
-    """Something with the server's certificate."""
+    """Serve TLS with the server's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(kit / "server.crt", kit / "server.key")
     listener = socket.create_server((host, port))

@@ -25,7 +25,7 @@ GRAPH = two_groups()
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The kit of an institution that lacks nothing."""
+    """Make the complete kit of an institution."""
     source = write_banks(tmp_path)
     source.write_text('schema = "schema.json"\n' + source.read_text())
     columns = tuple(NumericColumn(name=name) for name in GRAPH.feature_names)

@@ -38,7 +38,7 @@ def kits(tmp_path: Path, port: int) -> Path:
 
 @contextmanager
 def other_server(port: int) -> Iterator[None]:
-    """Something that accepts connections and speaks no TLS."""
+    """Accept connections without TLS."""
     listener = socket.create_server(("127.0.0.1", port))
 
     def serve() -> None:

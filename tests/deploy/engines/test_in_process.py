@@ -22,7 +22,7 @@ Fit = tuple[NDArrays, int, dict[str, FlowerScalar]]
 
 @pytest.fixture(autouse=True)
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No client of an earlier test in memory."""
+    """Keep no client of an earlier test in memory."""
     monkeypatch.setattr(handlers, "_warm", {})
 
 
@@ -90,7 +90,7 @@ def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
 
 @pytest.mark.slow
 def test_resume_within_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some institutions have trained already; asked again, they train from the round before."""
+    """Ask institutions again that have trained already: they train from the round before."""
     run_in_process(small(tmp_path / "whole", rounds=5), CLIENTS)
     with monkeypatch.context() as during:
         fail_when(during, "institution-02", {4}, KeyboardInterrupt())
@@ -123,7 +123,7 @@ def test_nobody_can_take_part(tmp_path: Path) -> None:
 
 
 def test_the_first_asked_cannot_take_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The starting point then comes from another."""
+    """Take the starting point from another institution."""
     properties = FedGTClient.get_properties
 
     def failing(self: FedGTClient, config: dict[str, FlowerScalar]) -> dict[str, FlowerScalar]:

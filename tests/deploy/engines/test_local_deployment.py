@@ -41,7 +41,7 @@ def demo(place: Path, environment: dict[str, str]) -> "subprocess.Popen[str]":
 
 
 def left_behind(place: Path) -> list[str]:
-    """Command lines of processes that work in ``place``, other than this one's."""
+    """Return command lines of other processes that work in ``place``."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -42,7 +42,7 @@ def descendants() -> list[psutil.Process]:
 
 
 def scratch_folders() -> list[Path]:
-    """Those of this process; others may be simulating beside it."""
+    """Return the scratch folders of this process; others may be simulating at the same time."""
     return list(Path("/tmp").glob(f"fg{os.getpid()}-*"))
 
 

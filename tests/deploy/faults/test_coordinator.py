@@ -37,7 +37,7 @@ _SETTINGS: dict[str, Scalar] = SMALL | {"rounds": _ROUNDS, "min-institutions": 2
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarnessFederation]:
-    """A coordinator and two institutions, at work."""
+    """Start a coordinator and two institutions."""
     with marked_processes() as mark:
         federation = HarnessFederation(tmp_path_factory.mktemp("banks"), banks(A, B), mark)
         federation.start()
@@ -47,7 +47,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarnessFede
 
 @pytest.fixture(scope="module")
 def undisturbed(federation: HarnessFederation) -> dict[str, bytes]:
-    """All weights after a run that nothing happened to."""
+    """Return all weights after a run without faults."""
     with logs_on_failure(federation):
         federation.run(_SETTINGS | {"run-name": "whole"}, timeout=PATIENCE)
     return final_bytes(federation, federation.run_folder("whole"), _ROUNDS)
@@ -65,7 +65,7 @@ def test_a_finished_run_is_not_resumed(
 def test_serverapp_and_superlink_are_killed(
     federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
-    """Resumed each time, the run ends with the very weights of one that nothing happened to."""
+    """Resume each time, and end with the weights of a run without faults."""
     coordinator, out = federation.coordinator, federation.run_folder("disturbed")
     assert federation.superlink is not None
     with logs_on_failure(federation):
@@ -95,7 +95,7 @@ def test_serverapp_and_superlink_are_killed(
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
-    """A disk of a few megabytes at ``place``."""
+    """Mount a disk of a few megabytes at ``place``."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "fedgt-test", str(place)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
@@ -151,7 +151,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
 
 @pytest.mark.usefixtures("undisturbed")
 def test_fewer_than_the_quorum(federation: HarnessFederation) -> None:
-    """Last: one institution does not come back."""
+    """Run last: one institution does not come back."""
     deadline = ample(federation.run_folder("whole"))
     coordinator, out = federation.coordinator, federation.run_folder("few")
     with logs_on_failure(federation):

@@ -31,7 +31,7 @@ pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
 
 def add_institution(federation: HarnessFederation, name: str, graph: Graph) -> None:
-    """As an operator does it, while the coordinator runs."""
+    """Add an institution as an operator does, while the coordinator runs."""
     with federation.spec_file.open("a") as stream:
         stream.write(f'[[institutions]]\nname = "{name}"\nport = {free_ports(1)[0]}\n')
     provision(federation.spec_file, federation.kits)

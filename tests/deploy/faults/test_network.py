@@ -34,11 +34,11 @@ _CUT = 60.0  # seconds
 
 @contextmanager
 def on_hosts(place: Path) -> Iterator[tuple[HarnessFederation, Hosts, SlowLink]]:
-    """A coordinator, an institution far away, and one whose link will be cut."""
+    """Start a coordinator, an institution behind a slow link, and one whose link will be cut."""
     with hosts_and_slow_link(delay=0.1, loss=0.01) as (hosts, link), marked_processes() as mark:
         hosts.add_behind("slow", link)
         hosts.add("cut")
-        places = {"coordinator": "hub", A: "slow", B: "cut"}
+        places = {"coordinator": "centre", A: "slow", B: "cut"}
         network = Network(
             dial_host=hosts.address,
             listen_host="0.0.0.0",

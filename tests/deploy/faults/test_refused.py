@@ -54,7 +54,7 @@ def mark() -> Iterator[ProcessMark]:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What else is installed at the second institution: nothing at first."""
+    """Return the folder of further packages at the second institution, empty at first."""
     return tmp_path_factory.mktemp("packages")
 
 
@@ -62,7 +62,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def federation(
     tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark, packages: Path
 ) -> HarnessFederation:
-    """A coordinator that is at work, with the keys of three; nobody is connected."""
+    """Start a coordinator with the keys of three institutions, none of which is connected."""
     found_first = f'PYTHONPATH="{packages}:$PYTHONPATH" exec "$0" "$@"'
     federation = HarnessFederation(
         tmp_path_factory.mktemp("banks"),
@@ -85,14 +85,14 @@ class Past(datetime):
 
 @pytest.fixture(scope="module")
 def expired(tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark) -> HarnessFederation:
-    """A federation whose server certificate has ended; its coordinator is not started yet."""
+    """Make a federation whose server certificate has ended; nothing is started yet."""
     with pytest.MonkeyPatch.context() as then:
         then.setattr(pki, "datetime", Past)
         return HarnessFederation(tmp_path_factory.mktemp("expired"), banks(A), mark)
 
 
 def another(federation: HarnessFederation, name: str) -> HarnessHost:
-    """A second machine with a kit, on a port of its own."""
+    """Add a second host with a kit, on a port of its own."""
     host = federation.add_host(A, name)
     edit(host, START_SUPERNODE, f"--port {federation.ports[A]}", f"--port {free_ports(1)[0]}")
     return host
@@ -116,7 +116,7 @@ def end(host: HarnessHost, process: Process) -> None:
 
 
 def test_keys_and_certificates(federation: HarnessFederation, expired: HarnessFederation) -> None:
-    """All at once: each takes some seconds to be refused."""
+    """Try all at once: each takes some seconds to be refused."""
     with logs_on_failure(federation):
         unknown = another(federation, "unknown")
         (unknown.folder / "node.key").unlink()
@@ -171,7 +171,7 @@ def test_an_expired_certificate(expired: HarnessFederation) -> None:
 
 
 def renamed(graph: Graph, place: Path) -> None:
-    """The same data under another schema."""
+    """Save the same data under another schema."""
     replace(graph, feature_names=("spending", *graph.feature_names[1:])).save(place)
 
 
