@@ -27,7 +27,7 @@ app = typer.Typer(help="The paper's tables and figures, run and shown.", no_args
 Results = Annotated[Path, typer.Option(help="Folder of the records.", show_default=False)]
 
 
-def _there(results: Path) -> Path:
+def _existing(results: Path) -> Path:
     """Check that a folder that was named exists; the project's own may be empty."""
     if results != RESULTS and not results.is_dir():
         raise FedGTError(f"results folder {results} does not exist")
@@ -37,7 +37,7 @@ def _there(results: Path) -> Path:
 @app.command("list")
 def list_experiments(results: Results = RESULTS, json: Json = False) -> None:
     """List every experiment, and how many of its runs are finished."""
-    _there(results)
+    _existing(results)
     counts = [
         {
             "name": item.name,
@@ -151,14 +151,14 @@ def _progress(total: int) -> Iterator[Observer]:
         def observe(state: State, line: str) -> None:
             if line:
                 progress.console.print(line, highlight=False, markup=False)
-            progress.update(task, completed=_ended(state), left=_left(state))
+            progress.update(task, completed=_ended(state), left=_time_left(state))
 
         yield observe
 
 
 def _line(state: State, line: str) -> None:
     if line:
-        text = f"[{_ended(state)}/{state.total}] {line}; {_left(state)}"
+        text = f"[{_ended(state)}/{state.total}] {line}; {_time_left(state)}"
         status_console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -166,7 +166,7 @@ def _ended(state: State) -> int:
     return len(state.done) + len(state.failed)
 
 
-def _left(state: State) -> str:
+def _time_left(state: State) -> str:
     seconds = state.seconds_left
     if seconds is None:
         return "time left not known yet"
@@ -194,7 +194,7 @@ def table(
     results: Results = RESULTS,
 ) -> None:
     """Print an experiment's table: ours over the seeds, in brackets the paper's."""
-    built = build_table(name, _there(results))
+    built = build_table(name, _existing(results))
     if form is Form.markdown:
         print(markdown(built), end="")
     elif form is Form.csv:
@@ -232,7 +232,7 @@ def figure(
 ) -> None:
     """Draw an experiment's figure from what has been run."""
     place = out or Path(f"{name}.png")
-    missing = draw(name, _there(results), place)
+    missing = draw(name, _existing(results), place)
     if missing:
         status_console.print(missing, highlight=False, markup=False, soft_wrap=True)
     print(f"figure: {place}")
@@ -251,7 +251,7 @@ def readme(
         before = file.read_text()
     except UnicodeDecodeError:
         raise FedGTError(f"{file} is no text in UTF-8") from None
-    after = rewritten(before, _there(results))
+    after = rewritten(before, _existing(results))
     if not check:
         draw_pictures(after, results, file.parent)
         with atomic_file(file) as staging:

@@ -155,10 +155,12 @@ def _print_proposal(proposal: Proposal, out: Path) -> None:
         f"Proposed schema, in {escape(str(out))}", ["column", "type", "what it publishes"], rows
     )
     for name, reason in proposal.omitted.items():
-        _note(f"left out {name!r}: {reason}")
+        _print_note(f"left out {name!r}: {reason}")
     for note in proposal.notes:
-        _note(note)
-    _note("review the file before sharing it: it shows the categories, labels and scaling above")
+        _print_note(note)
+    _print_note(
+        "review the file before sharing it: it shows the categories, labels and scaling above"
+    )
 
 
 def _print_summary(summary: Summary, out: Path) -> None:
@@ -181,13 +183,15 @@ def _print_summary(summary: Summary, out: Path) -> None:
         f"Imported into {escape(str(out))} ({kind})", ["", "count"], [*rows, ["split", split]]
     )
     if summary.ignored_columns:
-        _note(f"not in the schema and not used: {', '.join(summary.ignored_columns)}")
+        _print_note(f"not in the schema and not used: {', '.join(summary.ignored_columns)}")
     if summary.split_without_label:
-        _note(f"named in the split column but without a label: {summary.split_without_label:,}")
+        _print_note(
+            f"named in the split column but without a label: {summary.split_without_label:,}"
+        )
     if not summary.split["train"]:
-        _note("no node is in the training split: this institution cannot train")
+        _print_note("no node is in the training split: this institution cannot train")
     console.print(f"schema {summary.schema_digest[:12]}", style="dim", highlight=False)
 
 
-def _note(text: str) -> None:
+def _print_note(text: str) -> None:
     status_console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, one JSON document for programs."""
+"""Output of commands: tables for people, one JSON document for programs."""
 
 import json
 from collections.abc import Sequence

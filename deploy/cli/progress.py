@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a run: a bar on a terminal, a line now and then elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

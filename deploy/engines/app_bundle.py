@@ -1,4 +1,4 @@
-"""The Flower app as a folder, for ``flwr run``."""
+"""Make the Flower app as a folder, for ``flwr run``."""
 
 import shutil
 from pathlib import Path

@@ -16,7 +16,7 @@ import psutil
 
 _MARK = "FEDGT_PROCESSES"
 _ROUNDS = 10  # of looking for processes that were just being started
-_PATIENCE = 3.0  # seconds for the killed to be gone
+_TIMEOUT = 3.0  # seconds for the killed to be gone
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -58,7 +58,7 @@ class ProcessMark:
                     process.kill()
                 except psutil.NoSuchProcess:
                     continue
-            psutil.wait_procs(family, timeout=_PATIENCE)
+            psutil.wait_procs(family, timeout=_TIMEOUT)
 
     def _is_marked(self, process: psutil.Process) -> bool:
         try:
@@ -82,7 +82,7 @@ def marked_processes() -> Iterator[ProcessMark]:
     cleaning up.
     """
     mark = ProcessMark()
-    with _signals(dict.fromkeys(_ENDING, _leave)):
+    with _signals(dict.fromkeys(_ENDING, _exit_on_signal)):
         try:
             yield mark
         finally:
@@ -91,7 +91,7 @@ def marked_processes() -> Iterator[ProcessMark]:
                 mark.end()
 
 
-def _leave(number: int, _: FrameType | None) -> None:
+def _exit_on_signal(number: int, _: FrameType | None) -> None:
     for each in _ENDING:
         signal.signal(each, signal.SIG_IGN)  # once is enough
     raise SystemExit(128 + number)

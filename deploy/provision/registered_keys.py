@@ -1,4 +1,4 @@
-"""Where things lie in the folder of kits, and the coordinator's ring of public keys."""
+"""The public keys in a coordinator's kit: registered, and revoked."""
 
 from pathlib import Path
 
@@ -69,13 +69,13 @@ def revoke(name: str, out: Path) -> tuple[str, Path | None]:
     """Take an institution out; its key's fingerprint, and where its kit was put aside."""
     if not (out / COORDINATOR).is_dir():
         raise FedGTError(f"{out} holds no kits: name the folder with --out")
-    ring = RegisteredKeys(out / COORDINATOR)
-    mark = fingerprint(ring.required(name))
+    keys = RegisteredKeys(out / COORDINATOR)
+    mark = fingerprint(keys.required(name))
     aside = None
     if (out / name).is_dir():
         private_folder(out / PRIVATE / "revoked")
         folder = f"{name}-{mark.removeprefix('SHA256:').replace('/', '_')}"
         aside = (out / name).rename(out / PRIVATE / "revoked" / folder)
     # Last: interrupted before it, the same command is right again.
-    ring.revoke(name)
+    keys.revoke(name)
     return mark, aside

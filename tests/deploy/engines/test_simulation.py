@@ -25,6 +25,7 @@ from tests.harness.small_runs import CLIENTS, checkpoint, small
 
 pytest.importorskip("ray")
 
+_ROOT = Path(__file__).parents[3]
 _START = 240.0  # seconds to the first round, on a machine that has other things to do
 
 
@@ -57,10 +58,14 @@ def test_the_app_is_complete(tmp_path: Path) -> None:
     assert not [name for name in packed if name.startswith(("tests", "deploy", "experiments"))]
 
 
-def test_a_wheel_brings_what_the_app_needs() -> None:
-    pyproject = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
-    brought = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert brought == {name: f"deploy/app/{name}" for name in ("pyproject.toml", "LICENSE")}
+def test_a_wheel_brings_what_the_app_needs_and_no_results() -> None:
+    pyproject = tomllib.loads((_ROOT / "pyproject.toml").read_text())
+    wheel = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]
+    brought = {name: f"deploy/app/{name}" for name in ("pyproject.toml", "LICENSE")}
+    assert wheel["force-include"] == brought
+    assert wheel["packages"] == ["fedgt_client", "fedgt_server", "shared", "deploy"]
+    for package in wheel["packages"]:
+        assert (_ROOT / package / "py.typed").exists()
 
 
 @pytest.mark.slow

@@ -293,7 +293,7 @@ def test_fingerprints_are_openssh_s(tmp_path: Path) -> None:
 
 
 def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
-    source, ring = write_banks(tmp_path), RegisteredKeys(out / "coordinator")
+    source, keys = write_banks(tmp_path), RegisteredKeys(out / "coordinator")
     with pytest.raises(FedGTError, match="holds no kits"):
         revoke("bank-b", out)
     provision(source, out)
@@ -301,12 +301,12 @@ def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
         revoke("bank-x", out)
     with pytest.raises(FedGTError, match="--readmit bank-b: its key is not revoked"):
         provision(source, out, readmit=("bank-b",))
-    old = ring.required("bank-b")
+    old = keys.required("bank-b")
     mark, aside = revoke("bank-b", out)
     assert mark == pki.fingerprint(old)
     assert aside is not None
     assert (aside / "node.key").exists()
-    assert ring.names() == {"bank-a"}
+    assert keys.names() == {"bank-a"}
 
     made = provision(source, out)
     assert [kit.name for kit in made.institutions] == ["bank-a"]
@@ -314,8 +314,8 @@ def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
 
     made = provision(source, out, readmit=("bank-b",))
     assert [kit.key for kit in made.institutions] == ["kept", "made"]
-    assert ring.required("bank-b") != old
-    assert ring.was_revoked(old)
+    assert keys.required("bank-b") != old
+    assert keys.was_revoked(old)
     assert provision(source, out).notes == []
 
 
