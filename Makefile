@@ -8,14 +8,14 @@ TORCH ?= torch==2.13.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup demo demo-deploy test test-fast test-times lint clean
+.PHONY: setup demo demo-deploy test test-fast test-times lint lock clean
 
 setup: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml experiments/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet '$(TORCH)'
-	$(BIN)/pip install --quiet --editable '.[simulation,experiments,dev]'
+	$(BIN)/pip install --quiet --editable '.[simulation,dev]' --editable ./experiments
 	touch $(INSTALLED)
 
 demo: setup
@@ -38,6 +38,17 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Versions and hashes of all that the images install, and of what builds FedGT's wheel in them.
+LOCK := $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --no-annotate \
+	--python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+	--custom-compile-command 'make lock' -
+lock: setup
+	printf 'hatchling>=1.25\n' | $(LOCK) deploy/docker/server-requirements.txt \
+		--output-file deploy/docker/requirements-server.lock
+	printf 'hatchling>=1.25\n$(TORCH)\n' | $(LOCK) pyproject.toml \
+		--output-file deploy/docker/requirements-client.lock
 
 .PHONY: docs
 # What is generated in docs/: settings from the code, result tables from the records.

@@ -1,1 +1,1 @@
-"""The ways people start FedGT: command line, one process, simulation, real machines."""
+"""Command line, engines, provisioning and checks: how FedGT is started and deployed."""

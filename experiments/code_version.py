@@ -14,7 +14,7 @@ _LIBRARIES = ("flwr", "torch", "torch-geometric", "numpy", "scipy", "pymetis")
 
 
 def code_version() -> dict[str, str | None]:
-    """Version and commit; ``+changes`` where files differ from it, None without a checkout."""
+    """Return version and commit; ``+changes`` where files differ, None without a checkout."""
     # Installed somewhere inside a checkout, this code is not that checkout's.
     ours = _git("rev-parse", "--show-toplevel") == str(_ROOT.resolve())
     commit = _git("rev-parse", "HEAD") if ours else None
@@ -24,7 +24,7 @@ def code_version() -> dict[str, str | None]:
 
 
 def library_versions() -> dict[str, str]:
-    """Of the libraries that results depend on."""
+    """Return the versions of the libraries that results depend on."""
     found = {"python": platform.python_version()}
     for name in _LIBRARIES:
         try:

@@ -21,11 +21,13 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
     try:
         from sklearn.manifold import TSNE
     except ImportError:
-        raise FedGTError("t-SNE needs scikit-learn: pip install 'fedgt[experiments]'") from None
-    from deploy.run import check_data, placed, run_in_process
+        raise FedGTError("t-SNE needs scikit-learn: pip install scikit-learn") from None
+    from deploy.engines.in_process import check_data, run_in_process, with_output_paths
 
     values = job.values() | {"checkpoints": True}  # what institutions keep is read afterwards
-    config = resolve_settings(placed(values, scratch / "run", job.clients), preset=job.preset)
+    config = resolve_settings(
+        with_output_paths(values, scratch / "run", job.clients), preset=job.preset
+    )
     check_data(config, job.clients)
     run_in_process(config, job.clients, lambda event: on_round(event.round))
     nodes, stars, labels = [], [], []
@@ -59,7 +61,7 @@ def embeddings(job: Job, scratch: Path, on_round: Callable[[int], None]) -> dict
 def _represented(
     config: RunConfig, index: int, clients: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes and global nodes, shapes (n, d) and (n_g, d), as the institution left them; labels."""
+    """Return nodes (n, d), global nodes (n_g, d) and labels after an institution's last round."""
     from fedgt_client.data.subgraph import open_institution
     from fedgt_client.methods.fedgt import FedGT
     from fedgt_client.node import NodeConfig

@@ -60,7 +60,7 @@ def _measured(
 
 
 def _main(setting: str, counts: tuple[int, ...]) -> list[Job]:
-    """All methods on the small datasets; on the larger ones fewer, at the middle count."""
+    """Return all methods on the small datasets; on the larger ones fewer, at the middle count."""
     return [
         *_runs(_SMALL, setting, counts, METHODS),
         *_runs(_LARGER, setting, counts[1:2], _FEWER_METHODS),
@@ -182,7 +182,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment called ``name``."""
+    """Return the experiment called ``name``."""
     if name not in EXPERIMENTS:
         raise FedGTError(f"there is no experiment '{name}'; there are: {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name]

@@ -50,7 +50,7 @@ class Job:
         seed: int,
         extra: dict[str, Scalar] | None = None,
     ) -> "Job":
-        """A run; an ``extra`` setting that the variant has anyway is none."""
+        """Make a run; an ``extra`` setting that the variant has anyway is left out."""
         job = cls(dataset, setting, clients, variant_name, seed)
         if not extra:
             return job
@@ -78,7 +78,7 @@ class Job:
         return (self.variant if self.kind == "run" else self.kind) + changed
 
     def request(self) -> dict[str, Any]:
-        """What the grid asks for; a record of another request does not answer it."""
+        """Return what the grid asks for; a record of another request does not answer it."""
         asked = {
             "kind": self.kind,
             "dataset": self.dataset,
@@ -98,7 +98,7 @@ class Job:
         }
 
     def values(self) -> dict[str, Scalar]:
-        """The settings to build the run's configuration from, with its preset."""
+        """Return the settings to build the run's configuration from, with its preset."""
         request = self.request()
         return {
             "dataset": self.dataset,

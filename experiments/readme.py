@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from experiments.build_tables import build_table
 from experiments.figures import draw
-from experiments.table import markdown
-from experiments.tables import build_table
+from experiments.result_table import markdown
 from shared.errors import FedGTError
 
 README = Path(__file__).parents[1] / "docs" / "results.md"
@@ -16,7 +16,7 @@ _OPENING = re.compile(r"<!-- table \S* ?-->")
 
 
 def rewritten(text: str, results: Path) -> str:
-    """``text`` with every table between marks made anew; all else stays."""
+    """Return ``text`` with every table between marks rebuilt; all else stays."""
     if len(_OPENING.findall(text)) != len(_MARKED.findall(text)):
         raise FedGTError("a mark '<!-- table NAME -->' has no '<!-- end -->' after it: add it")
 

@@ -23,12 +23,12 @@ _EARLY_ROUND, _FEW_CLIENTS = 30, 20
 
 
 def record_path(results: Path, job: Job) -> Path:
-    """Where the record of ``job`` is."""
+    """Return the file of the record of ``job``."""
     return results / f"{job.name}.json"
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """The record in a file; None where there is none, or it is torn."""
+    """Read the record in a file; None where there is none, or it is incomplete."""
     try:
         document = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
@@ -37,7 +37,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def finished(results: Path, job: Job) -> dict[str, Any] | None:
-    """The record that answers ``job``, None while there is none."""
+    """Return the record that answers ``job``, None while there is none."""
     record = read_record(record_path(results, job))
     # Compared as JSON has it: a file knows no tuples.
     asked = json.loads(json.dumps(job.request()))
@@ -47,7 +47,7 @@ def finished(results: Path, job: Job) -> dict[str, Any] | None:
 
 
 def _is_of_a_run(record: Mapping[str, Any]) -> bool:
-    """Whether a file has what tables read, be it that somebody edited it."""
+    """Tell whether a record has what tables read, even if somebody edited it."""
     test = record.get("test", "")
     known = isinstance(test, int | float) and 0.0 <= test <= 1.0
     parts = (record.get("rounds"), record.get("bytes"), record.get("config", {}))
@@ -66,7 +66,7 @@ def run_facts(
     rounds: Sequence[RoundEvent],
     cpu_seconds: Sequence[float],
 ) -> dict[str, Any]:
-    """What a record says of a run, from its result and its journal's rounds."""
+    """Return what a record says of a run, from its result and its journal's rounds."""
     curves = {
         "val": [rounded(event.val_accuracy) for event in rounds],
         "test": [rounded(event.test_accuracy) for event in rounds],
@@ -96,12 +96,12 @@ def run_facts(
 
 
 def without_places(config: RunConfig) -> dict[str, Scalar]:
-    """The whole configuration but for the folders of this machine."""
+    """Return the whole configuration but for the folders of this machine."""
     return {key: value for key, value in config.to_flower().items() if key not in _PLACES}
 
 
 def changed_settings(job: Job, record: Mapping[str, Any]) -> set[str]:
-    """Settings with which ``job`` would be run otherwise today; those new since do not count."""
+    """Return settings of a record that differ from today's; those new since do not count."""
     if "config" not in record:
         return set()
     today = without_places(resolve_settings(job.values(), preset=job.preset))
@@ -113,7 +113,7 @@ def changed_settings(job: Job, record: Mapping[str, Any]) -> set[str]:
 
 
 def rounded(value: float | None, digits: int = 5) -> float | None:
-    """For files that are read by people and kept in version control."""
+    """Round a value for files that are read by people and kept in version control."""
     return None if value is None else round(value, digits)
 
 
@@ -122,7 +122,7 @@ def _mean_loss(event: RoundEvent) -> float | None:
 
 
 def _similarity(rounds: Sequence[RoundEvent]) -> dict[str, Any] | None:
-    """Mean and spread in every round, the matrix after the last; None for other methods."""
+    """Return mean and spread in every round, the matrix after the last; None for other methods."""
     last = rounds[-1]
     if last.similarity is None or last.order is None:
         return None
@@ -142,7 +142,7 @@ def _similarity(rounds: Sequence[RoundEvent]) -> dict[str, Any] | None:
 
 
 def _uploads(rounds: Sequence[RoundEvent]) -> dict[str, int] | None:
-    """Bytes of the whole run by the name of what was uploaded; None where no journal says so."""
+    """Return bytes of the whole run by the name of what was uploaded; None if not recorded."""
     total: dict[str, int] = {}
     for event in rounds:
         for part in event.institutions.values():
@@ -152,7 +152,7 @@ def _uploads(rounds: Sequence[RoundEvent]) -> dict[str, int] | None:
 
 
 def _warnings(rounds: Sequence[RoundEvent]) -> dict[str, int]:
-    """The coordinator's warnings, shortened to their kind, and in how many rounds they came."""
+    """Count the rounds with each kind of warning of the coordinator."""
     found: dict[str, int] = {}
     for event in rounds:
         for warning in event.warnings:

@@ -20,7 +20,7 @@ from deploy.settings import resolve_settings
 from experiments.code_version import code_version, library_versions
 from experiments.embeddings import embeddings
 from experiments.job import Job
-from experiments.measures import preprocessing, statistics
+from experiments.partition_measurements import preprocessing, statistics
 from experiments.records import run_facts, write_record
 from shared.errors import FedGTError
 
@@ -31,24 +31,24 @@ OnRound = Callable[[int], None]
 
 
 def encode(job: Job) -> str:
-    """A job as an argument of the command line."""
+    """Return a job as an argument of the command line."""
     return json.dumps(asdict(job))
 
 
 def decode(text: str) -> Job:
-    """The reverse of ``encode``."""
+    """Return the job of an argument made by ``encode``."""
     fields = json.loads(text)
     return Job(**fields | {"extra": tuple((key, value) for key, value in fields["extra"])})
 
 
 def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
     """Run a federation in this process."""
-    from deploy.run import check_data, placed, run_in_process
+    from deploy.engines.in_process import check_data, run_in_process, with_output_paths
     from fedgt_server.events import RoundEvent
     from fedgt_server.journal import Journal
 
     out = scratch / "run"
-    config = resolve_settings(placed(job.values(), out, job.clients), preset=job.preset)
+    config = resolve_settings(with_output_paths(job.values(), out, job.clients), preset=job.preset)
     check_data(config, job.clients)
     # CPU time, unlike time, does not depend on what else the machine does.
     cpu, marks = [], [time.process_time()]

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.processes import ProcessMark, marked_processes
-from experiments.claims import Claim
+from deploy.engines.processes import ProcessMark, marked_processes
 from experiments.job import Job
+from experiments.job_locks import JobLock
 from experiments.records import finished
 from experiments.runner import PROGRESS, encode
 
@@ -30,7 +30,7 @@ class Running:
     """A job under way."""
 
     job: Job
-    claim: Claim
+    lock: JobLock
     scratch: Path
     process: "subprocess.Popen[bytes]"
 
@@ -43,7 +43,7 @@ class Running:
             return 0.0
 
     def reason(self) -> str:
-        """Why it failed, in one line."""
+        """Return why it failed, in one line."""
         lines = (self.scratch / "errors").read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"ended with exit code {self.process.returncode}"
 
@@ -74,7 +74,7 @@ Observer = Callable[[State, str], None]  # told of every change; the line is emp
 
 
 def unfinished(jobs: Iterable[Job], results: Path) -> list[Job]:
-    """What is still to do, cheap ones first."""
+    """Return what is still to do, cheap jobs first."""
     waiting = [job for job in dict.fromkeys(jobs) if finished(results, job) is None]
     return sorted(waiting, key=lambda job: (job.cost, job.name))
 
@@ -102,7 +102,7 @@ def do_all(jobs: list[Job], results: Path, *, parallel: int, observe: Observer) 
 
 @contextmanager
 def _processes(running: list[Running]) -> Iterator[ProcessMark]:
-    """However the block ends, no process, claim or scratch folder is left."""
+    """Leave no process, lock or scratch folder behind, however the block ends."""
     try:
         with marked_processes() as mark:
             yield mark
@@ -117,30 +117,30 @@ def _start_next(
 ) -> str:
     """Start the first of those that wait, or put it back; a line where there is news."""
     job = waiting.popleft()
-    claim = Claim.take(results, job)
-    if claim is None:
+    lock = JobLock.acquire(results, job)
+    if lock is None:
         waiting.append(job)
         news = job not in state.elsewhere
         state.elsewhere.add(job)
         return f"{job.name} is under way elsewhere: waiting for it" if news else ""
     if finished(results, job):  # by another scheduler, since we looked
-        claim.release()
+        lock.release()
         state.done.append(job)
         state.done_cost += job.cost
         return f"{job.name}: finished elsewhere"
     scratch = Path(tempfile.mkdtemp(prefix="fedgt-experiment-", dir=_scratch_root()))
     try:
-        process = _spawn(job, results, scratch, claim, mark)
+        process = _spawn(job, results, scratch, lock, mark)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
-        claim.release()
+        lock.release()
         raise
-    running.append(Running(job, claim, scratch, process))
+    running.append(Running(job, lock, scratch, process))
     return ""
 
 
 def _spawn(
-    job: Job, results: Path, scratch: Path, claim: Claim, mark: ProcessMark
+    job: Job, results: Path, scratch: Path, lock: JobLock, mark: ProcessMark
 ) -> "subprocess.Popen[bytes]":
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -159,8 +159,8 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
-            # The claim lasts as long as the run, whatever becomes of the scheduler.
-            pass_fds=(claim.handle,),
+            # The lock lasts as long as the run, whatever becomes of the scheduler.
+            pass_fds=(lock.handle,),
             # Ctrl-C is for the scheduler, which then ends its runs.
             start_new_session=True,
         )
@@ -183,11 +183,11 @@ def _settle(item: Running, results: Path, state: State) -> str:
 
 def _clear(item: Running) -> None:
     shutil.rmtree(item.scratch, ignore_errors=True)
-    item.claim.release()
+    item.lock.release()
 
 
 def _scratch_root() -> Path | None:
-    """Memory where there is plenty, else the usual place for temporary files."""
+    """Return shared memory where there is plenty, else the usual place for temporary files."""
     try:
         free = shutil.disk_usage(_SHARED_MEMORY).free
     except OSError:

@@ -27,7 +27,7 @@ class Variant:
     by_data: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
 
     def settings_of(self, dataset: str, setting: str, seed: int) -> dict[str, Scalar]:
-        """All that a run sets besides its dataset, clients, rounds and seed."""
+        """Return all that a run sets besides its dataset, clients, rounds and seed."""
         of_data: dict[str, Scalar] = {}
         for found in (_EPOCHS.get(dataset), self.by_data.get(dataset), self.by_data.get(setting)):
             of_data |= found or {}
@@ -86,7 +86,7 @@ METHODS = tuple(item.name for item in _ALL if item.name == item.method)
 
 
 def variant(name: str) -> Variant:
-    """The variant called ``name``."""
+    """Return the variant called ``name``."""
     if name not in VARIANTS:
         raise FedGTError(f"variant is '{name}', expected one of {', '.join(VARIANTS)}")
     return VARIANTS[name]

@@ -3,35 +3,16 @@
 import sys
 from typing import NoReturn
 
-import typer
 from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 
-from deploy.cli import config, data, demo, doctor, experiment, launch, provision, run, tables
+from deploy.cli.commands import command_group
 from shared.errors import FedGTError
-
-app = typer.Typer(
-    name="fedgt",
-    help="Federated node classification with scalable graph transformers, on Flower.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-data.app.add_typer(tables.app)
-app.add_typer(data.app, name="data")
-app.command()(demo.demo)
-app.command()(run.run)
-app.command()(config.config)
-app.add_typer(experiment.app, name="experiment")
-app.add_typer(provision.app, name="provision")
-app.command()(doctor.doctor)
-app.command()(launch.launch)
-app.command()(launch.resume)
 
 
 def main() -> None:
-    """Run the command line; a fault the user can mend is one line and exit code 2."""
+    """Run the command line; an error that the user can correct is one line and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(command_group().main(standalone_mode=False) or 0)
     except NoArgsIsHelpError as help_text:
         help_text.show()
         sys.exit(2)

@@ -2,22 +2,19 @@
 
 from typing import Annotated
 
+import tomli_w
 import typer
 
 from deploy.cli.output import Json, print_json
-from deploy.cli.run import parse_settings
+from deploy.cli.settings import Preset, Settings, parse_settings
 from deploy.cli.settings_page import settings_page
 from deploy.settings import resolve_settings
-from shared.config import PRESETS, RunConfig
+from shared.config import RunConfig
 
 
 def config(
-    preset: Annotated[
-        str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)}.")
-    ] = "default",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of a run.")
-    ] = None,
+    preset: Preset = "default",
+    settings: Settings = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the page docs/settings.md.")
     ] = False,
@@ -27,16 +24,10 @@ def config(
     if markdown:
         print(settings_page(), end="")
         return
-    chosen = resolve_settings(parse_settings(settings or []), preset=preset)
+    values = resolve_settings(parse_settings(settings or []), preset=preset).to_flower()
     if json:
-        print_json(chosen.to_flower())
+        print_json(values)
         return
-    for name, field in RunConfig.model_fields.items():
+    for field in RunConfig.model_fields.values():
         print(f"# {field.description}")
-        print(f"{field.alias} = {_toml(getattr(chosen, name))}\n")
-
-
-def _toml(value: str | int | float | bool) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+        print(tomli_w.dumps({str(field.alias): values[str(field.alias)]}))

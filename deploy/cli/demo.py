@@ -8,9 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.cli.output import Json, console, notes, print_json, print_table
+from deploy.cli.output import Json, console, print_json, print_table, status_console
+from deploy.cli.progress import round_progress
 from deploy.cli.run import Engine, percent, run_with_progress
-from deploy.run import placed
+from deploy.engines.in_process import with_output_paths
+from deploy.engines.local_deployment import DATA_NOTE, three_banks, train_alone, train_together
+from deploy.engines.local_federation import LocalFederation
+from deploy.engines.processes import marked_processes
 from deploy.settings import resolve_settings
 from fedgt_server.result import Result
 from shared.config import Scalar
@@ -48,13 +52,11 @@ def demo(
     started = time.monotonic()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     if deploy:
-        from deploy.deployed import run_deployed
-
-        out, rounds = _OUT.with_name("demo-deploy"), rounds or _DEPLOYED_ROUNDS
-        results = run_deployed(out, rounds, seed, show=not json)
+        out = _OUT.with_name("demo-deploy")
+        results = _run_deployed(out, rounds or _DEPLOYED_ROUNDS, seed, show=not json)
     else:
-        out, rounds = _OUT, rounds or _ROUNDS
-        results = _simulated(rounds, seed, show=not json)
+        out = _OUT
+        results = _run_simulated(rounds or _ROUNDS, seed, show=not json)
     summary = _summary(results) | {"seconds": time.monotonic() - started, "out": str(out)}
     write_json(out / "demo.json", summary)
     if json:
@@ -63,7 +65,7 @@ def demo(
         _show(summary)
 
 
-def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
+def _run_simulated(rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
     results = {}
     for method, engine in _ENGINES.items():
         out = _OUT / method
@@ -74,15 +76,34 @@ def _simulated(rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
             "rounds": rounds,
             "seed": seed,
         }
-        config = resolve_settings(placed(values, out, _CLIENTS))
+        config = resolve_settings(with_output_paths(values, out, _CLIENTS))
         if method == "fedgt" and show:
-            notes.print("starting Flower's simulation, which takes about half a minute")
+            status_console.print("starting Flower's simulation, which takes about half a minute")
         results[method] = run_with_progress(config, _CLIENTS, engine, show=show)
     return results
 
 
+def _run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
+    for name in ("federation", "local"):
+        shutil.rmtree(out / name, ignore_errors=True)  # of an earlier demo
+    values: dict[str, Scalar] = {"rounds": rounds, "seed": seed}
+    if show:
+        status_console.print(DATA_NOTE, soft_wrap=True, highlight=False)
+    with marked_processes() as mark:
+        federation = LocalFederation(out / "federation", three_banks(seed), mark)
+        with round_progress(status_console, "local", rounds, show=show) as observe:
+            local = train_alone(federation, out / "local", values, observe)
+        if show:
+            text = "starting a coordinator and three institutions, which takes about a minute"
+            status_console.print(text, highlight=False)
+        federation.start()
+        with round_progress(status_console, "fedgt", rounds, show=show) as observe:
+            together = train_together(federation, values, observe)
+    return {"local": local, "fedgt": together}
+
+
 def _summary(results: dict[str, Result]) -> dict[str, Any]:
-    """Test accuracies by method, in the mean and by institution."""
+    """Return test accuracies by method, in the mean and by institution."""
     names = results["fedgt"].per_client
     return {
         "test_accuracy": {method: result.test_accuracy for method, result in results.items()},

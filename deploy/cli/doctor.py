@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from deploy.cli.output import Json, console, print_json
+from deploy.doctor.report import examine
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}
 
@@ -25,8 +26,6 @@ def doctor(
 
     One line for each, with the remedy; the exit code is 1 if any is red.
     """
-    from deploy.doctor.report import examine
-
     checks = examine(kit, only)
     healthy = all(check.state != "failed" for check in checks)
     if json:

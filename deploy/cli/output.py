@@ -1,4 +1,4 @@
-"""How commands speak: tables for people, one JSON document for programs."""
+"""Output of commands: tables for people, one JSON document for programs."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from rich.table import Table
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 # Progress and notes go to standard error, so that standard output holds the result alone.
-notes = Console(stderr=True)
+status_console = Console(stderr=True)
 console = Console()
 
 _LABELS = 40  # characters of a row's label that are never cut

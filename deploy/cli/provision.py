@@ -7,7 +7,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from deploy.cli.output import Json, console, notes, print_json, print_table
+from deploy.cli.output import Json, console, print_json, print_table, status_console
+from deploy.engines.app_bundle import stage_flower_app
+from deploy.provision.kits import provision
+from deploy.provision.node_key import make_node_key
+from deploy.provision.registered_keys import revoke as revoke_institution
+from deploy.provision.registration import register as register_keys
 
 _DEFAULT = "make"
 
@@ -47,8 +52,6 @@ def make(
     kits/coordinator and one folder for each institution go to their machines.
     kits/private holds the key of the certificate authority: it stays here, safe.
     """
-    from deploy.provision.kits import provision
-
     made = provision(federation, out, renew=renew, readmit=tuple(readmit or ()))
     if json:
         print_json(
@@ -65,11 +68,13 @@ def make(
         return
     rows = [[kit.name, kit.key, kit.fingerprint or "–"] for kit in made.institutions]
     print_table(f"Kits in {out}", ["institution", "key", "fingerprint"], rows)
-    _say(f"{len(made.written)} files written; server certificate until {made.certificate_ends}")
+    _print_line(
+        f"{len(made.written)} files written; server certificate until {made.certificate_ends}"
+    )
     for note in made.notes:
-        _note(note)
+        _print_note(note)
     if any(path.suffix == ".key" for path in made.written):
-        _note(f"send each folder to its machine by a safe way; {out / 'private'} stays here")
+        _print_note(f"send each folder to its machine by a safe way; {out / 'private'} stays here")
 
 
 @app.command()
@@ -79,17 +84,17 @@ def revoke(
     json: Json = False,
 ) -> None:
     """Take an institution out: its key is refused once the coordinator runs register.sh."""
-    from deploy.provision.layout import revoke as take_out
-
-    mark, aside = take_out(institution, out)
+    mark, aside = revoke_institution(institution, out)
     if json:
         folder = None if aside is None else str(aside)
         print_json({"institution": institution, "fingerprint": mark, "kit": folder})
         return
-    _say(f"{institution} is revoked ({mark})")
+    _print_line(f"{institution} is revoked ({mark})")
     if aside:
-        _note(f"its kit was put aside, in {aside}")
-    _note("copy the coordinator's kit over, and run ./register.sh there: until then it gets in")
+        _print_note(f"its kit was put aside, in {aside}")
+    _print_note(
+        "copy the coordinator's kit over, and run ./register.sh there: until then it gets in"
+    )
 
 
 @app.command()
@@ -99,15 +104,13 @@ def key(
     json: Json = False,
 ) -> None:
     """Make an institution's key pair where it is used: node.key stays, node.pub is sent."""
-    from deploy.provision.node_key import make_node_key
-
     mark, is_new = make_node_key(folder, name or folder.resolve().name)
     if json:
         public = str(folder / "node.pub")
         print_json({"fingerprint": mark, "new": is_new, "public_key": public})
         return
-    _say(f"{folder / 'node.key'} is {'new' if is_new else 'kept as it was'}")
-    _say(f"send {folder / 'node.pub'} to the coordinator, and compare {mark}")
+    _print_line(f"{folder / 'node.key'} is {'new' if is_new else 'kept as it was'}")
+    _print_line(f"send {folder / 'node.pub'} to the coordinator, and compare {mark}")
 
 
 @app.command()
@@ -116,9 +119,7 @@ def register(
     json: Json = False,
 ) -> None:
     """Register the kit's keys at the running SuperLink, and take the revoked ones out."""
-    from deploy.provision.registry import register as align
-
-    done = asdict(align(kit))
+    done = asdict(register_keys(kit))
     if json:
         print_json(done)
         return
@@ -132,14 +133,12 @@ def app_command(
     folder: Annotated[Path, typer.Argument(help="A folder to make, such as /tmp/x/fedgt.")],
 ) -> None:
     """Write the Flower app that 'flwr run' takes, from the installed FedGT."""
-    from deploy.staging import stage_app
-
-    stage_app(folder)
+    stage_flower_app(folder)
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _note(text: str) -> None:
-    notes.print(text, markup=False, highlight=False, soft_wrap=True)
+def _print_note(text: str) -> None:
+    status_console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.output import Json, notes, print_json, print_table
-from deploy.progress import round_progress
-from deploy.run import check_data, check_out, placed, run_in_process
+from deploy.cli.output import Json, print_json, print_table, status_console
+from deploy.cli.progress import round_progress
+from deploy.cli.settings import Preset, Settings, parse_settings
+from deploy.engines.in_process import (
+    check_data,
+    check_output_folder,
+    run_in_process,
+    with_output_paths,
+)
+from deploy.engines.simulation import run_simulation
 from deploy.settings import resolve_settings
 from fedgt_server.result import Result
-from shared.config import PRESETS, RunConfig, Scalar
-from shared.errors import FedGTError
+from shared.config import RunConfig, Scalar
 
 
 class Engine(StrEnum):
@@ -36,13 +42,9 @@ def run(
     engine: Annotated[
         Engine, typer.Option(help="One process, or Flower's simulation.")
     ] = Engine.inprocess,
-    preset: Annotated[
-        str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)}.")
-    ] = "default",
+    preset: Preset = "default",
     data_dir: Annotated[Path | None, typer.Option(help="Where raw datasets lie.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting of a run.")
-    ] = None,
+    settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     json: Json = False,
 ) -> None:
@@ -58,8 +60,8 @@ def run(
         **({"rounds": rounds} if rounds is not None else {}),
         **parse_settings(settings or []),
     }
-    config = resolve_settings(placed(values, out, clients), preset=preset)
-    check_out(out, resume=resume)
+    config = resolve_settings(with_output_paths(values, out, clients), preset=preset)
+    check_output_folder(out, resume=resume)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     result = run_with_progress(config, clients, engine, show=not json)
     if json:
@@ -68,25 +70,12 @@ def run(
         _show(result, out)
 
 
-def parse_settings(settings: list[str]) -> dict[str, Scalar]:
-    """``key=value`` pairs; the values are checked with all others later."""
-    parsed: dict[str, Scalar] = {}
-    for setting in settings:
-        key, found, value = setting.partition("=")
-        if not found:
-            raise FedGTError(f"--set {setting}: expected KEY=VALUE")
-        parsed[key.strip()] = value.strip()
-    return parsed
-
-
 def run_with_progress(config: RunConfig, clients: int, engine: Engine, *, show: bool) -> Result:
-    """Run, and show how far it is on standard error."""
+    """Run, and show the progress on standard error."""
     check_data(config, clients)
-    with round_progress(notes, config.method, config.rounds, show=show) as observe:
+    with round_progress(status_console, config.method, config.rounds, show=show) as observe:
         if engine is Engine.inprocess:
             return run_in_process(config, clients, observe)
-        from deploy.simulation import run_simulation
-
         return run_simulation(config, clients, observe)
 
 
@@ -102,5 +91,5 @@ def _show(result: Result, out: Path) -> None:
 
 
 def percent(share: float | None) -> str:
-    """A share as figures of a table."""
+    """Format a share as a percentage of a table."""
     return "–" if share is None else f"{100 * share:.2f}"

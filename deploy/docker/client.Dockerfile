@@ -5,11 +5,11 @@
 ARG FLWR=1.39.0-py3.11-ubuntu24.04
 FROM flwr/superexec:${FLWR}
 
-# PyPI's build for Linux, which works with a graphics card and without.
-ARG TORCH=2.13.0
-RUN python -m pip install --no-cache-dir "torch==${TORCH}"
+# With PyPI's build of torch for Linux, which works with a graphics card and without.
+RUN --mount=type=bind,source=deploy/docker/requirements-client.lock,target=/tmp/requirements.txt \
+    python -m pip install --no-cache-dir --require-hashes --requirement /tmp/requirements.txt
 RUN --mount=type=bind,target=/tmp/fedgt,rw \
-    python -m pip install --no-cache-dir /tmp/fedgt
+    python -m pip install --no-cache-dir --no-deps --no-build-isolation /tmp/fedgt
 
 # Flower's own 'app'; the compose files put the owner of the kit in its place.
 USER 49999

@@ -5,10 +5,10 @@
 ARG FLWR=1.39.0-py3.11-ubuntu24.04
 FROM flwr/superexec:${FLWR}
 
-RUN --mount=type=bind,source=deploy/docker/server-requirements.txt,target=/tmp/requirements.txt \
-    python -m pip install --no-cache-dir --requirement /tmp/requirements.txt
+RUN --mount=type=bind,source=deploy/docker/requirements-server.lock,target=/tmp/requirements.txt \
+    python -m pip install --no-cache-dir --require-hashes --requirement /tmp/requirements.txt
 RUN --mount=type=bind,target=/tmp/fedgt,rw \
-    python -m pip install --no-cache-dir --no-deps /tmp/fedgt
+    python -m pip install --no-cache-dir --no-deps --no-build-isolation /tmp/fedgt
 
 # Flower's own 'app'; the compose files put the owner of the kit in its place.
 USER 49999

@@ -1,1 +1,1 @@
-"""Is this machine ready? One line for each question, with the remedy where the answer is no."""
+"""Checks of a kit before it is used, with a remedy for each that fails."""

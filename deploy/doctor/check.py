@@ -24,20 +24,20 @@ class Check:
 
 
 def ok(name: str, finding: str) -> Check:
-    """All is well."""
+    """Return a check that passed."""
     return Check(name, State.ok, finding)
 
 
 def warning(name: str, finding: str, remedy: str) -> Check:
-    """It works, but not for ever."""
+    """Return a check that passed, but will not for ever."""
     return Check(name, State.warning, finding, remedy)
 
 
 def failed(name: str, finding: str, remedy: str) -> Check:
-    """It will not work."""
+    """Return a check that failed."""
     return Check(name, State.failed, finding, remedy)
 
 
 def skipped(name: str, because: str) -> Check:
-    """It cannot be asked."""
+    """Return a check that could not be made."""
     return Check(name, State.skipped, f"not asked: {because}")

@@ -1,4 +1,4 @@
-"""The coordinator's kit: its keys and certificates, the ports it needs, the clock, room."""
+"""Checks of the coordinator's kit: keys, certificates, ports, clock, disk."""
 
 import ctypes
 import shutil
@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import CoordinatorKit
-from deploy.provision.federation import Address
-from deploy.provision.layout import Ring
+from deploy.provision.federation_spec import Address
+from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import (
     WARN_DAYS,
     days_left,
@@ -23,12 +23,12 @@ from deploy.provision.pki import (
     load_certificate,
     load_tls_key,
 )
-from deploy.provision.writing import PRIVATE_FILE
+from deploy.provision.registered_keys import RegisteredKeys
 from shared.errors import FedGTError
 
 PROGRAMS = ("flower-superlink", "flower-superexec", "flwr-serverapp", "flwr")
 
-_PATIENCE = 5.0  # seconds
+_TIMEOUT = 5.0  # seconds
 _GIB = 1 << 30
 _ROOM = 2 * _GIB  # messages under way, and three checkpoints
 _TIME_ERROR = 5  # of adjtimex(2): nothing sets this clock
@@ -36,9 +36,9 @@ _RENEW = "renew it where the kits were made (fedgt provision … --renew), and c
 
 
 def check_keys(kit: CoordinatorKit) -> Check:
-    """Who will be let in."""
+    """Check that institutions' keys are there, and name their owners."""
     try:
-        names = sorted(Ring(kit.folder).names())
+        names = sorted(RegisteredKeys(kit.folder).names())
     except FedGTError as error:
         return failed("keys", str(error), "copy keys/ anew from where the kits were made")
     if not names:
@@ -47,7 +47,7 @@ def check_keys(kit: CoordinatorKit) -> Check:
 
 
 def check_server_key(kit: CoordinatorKit) -> Check:
-    """The server's private key: there, readable by its owner alone, and the certificate's."""
+    """Check that the server's private key is there and readable by its owner alone."""
     source = kit.folder / "server.key"
     try:
         mode = stat.S_IMODE(source.stat().st_mode)
@@ -56,18 +56,18 @@ def check_server_key(kit: CoordinatorKit) -> Check:
             return failed("server.key", finding, f"chmod 600 {source}")
         load_tls_key(source)
     except (FedGTError, OSError) as error:
-        return failed("server.key", _said(error), "copy it anew from where the kits were made")
+        return failed("server.key", _reason(error), "copy it anew from where the kits were made")
     return ok("server.key", "readable by its owner alone")
 
 
 def check_authority(kit: CoordinatorKit) -> Check:
-    """The certificate that institutions check the server's against."""
-    return _in_time(kit, "ca.crt", lambda _: None)
+    """Check the certificate that institutions verify the server's with."""
+    return _check_dates(kit, "ca.crt", lambda _: None)
 
 
 def check_certificate(kit: CoordinatorKit) -> Check:
-    """The server's certificate: signed, for this key and address, in time."""
-    return _in_time(kit, "server.crt", lambda certificate: _problem(kit, certificate))
+    """Check that the server's certificate is signed, for this key and address, and in time."""
+    return _check_dates(kit, "server.crt", lambda certificate: _problem(kit, certificate))
 
 
 def _problem(kit: CoordinatorKit, certificate: x509.Certificate) -> str | None:
@@ -81,14 +81,14 @@ def _problem(kit: CoordinatorKit, certificate: x509.Certificate) -> str | None:
     return None
 
 
-def _in_time(
+def _check_dates(
     kit: CoordinatorKit, name: str, problem: Callable[[x509.Certificate], str | None]
 ) -> Check:
     try:
         certificate = load_certificate(kit.folder / name)
         found = problem(certificate)
     except (FedGTError, OSError) as error:
-        return failed(name, _said(error), "copy it anew from where the kits were made")
+        return failed(name, _reason(error), "copy it anew from where the kits were made")
     if found:
         return failed(name, found, _RENEW)
     end, left = f"{certificate.not_valid_after_utc:%Y-%m-%d}", days_left(certificate)
@@ -102,7 +102,7 @@ def _in_time(
 
 
 def check_clock(_: CoordinatorKit) -> Check:
-    """Whether something keeps the clock right: institutions are refused by it."""
+    """Check that something keeps the clock right: institutions are refused by it."""
     now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     try:
         unset = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512)) == _TIME_ERROR
@@ -115,7 +115,7 @@ def check_clock(_: CoordinatorKit) -> Check:
 
 
 def check_room(kit: CoordinatorKit) -> Check:
-    """Room for the SuperLink's database and checkpoints."""
+    """Check the disk space for the SuperLink's database and checkpoints."""
     free = shutil.disk_usage(kit.folder).free
     finding = f"{free / _GIB:.1f} GiB free"
     if free < _ROOM:
@@ -124,7 +124,7 @@ def check_room(kit: CoordinatorKit) -> Check:
 
 
 def check_fleet(kit: CoordinatorKit) -> Check:
-    """The port that institutions dial: ours, with the certificate in this kit, or free."""
+    """Check that the Fleet port is free, or our SuperLink's with the certificate in this kit."""
     name, listening = "fleet port", _reachable(kit.listen)
     shown = _certificate_at(listening, kit)
     if isinstance(shown, x509.Certificate):
@@ -137,7 +137,7 @@ def check_fleet(kit: CoordinatorKit) -> Check:
 
 
 def check_control(kit: CoordinatorKit) -> Check:
-    """The control API: on loopback, ours or free, and closed to the outside."""
+    """Check that the control API is on loopback, free or ours, and closed to the outside."""
     shown = _certificate_at(kit.control, kit)
     if shown is None:
         return _free("control", kit.control)
@@ -152,12 +152,12 @@ def check_control(kit: CoordinatorKit) -> Check:
 def _certificate_at(
     address: Address, kit: CoordinatorKit
 ) -> x509.Certificate | tuple[str, str] | None:
-    """What a TLS server shows; finding and remedy of one that is none of ours; None: nobody."""
+    """Return a TLS server's certificate; finding and remedy if not ours; None if none listens."""
     try:
         context = ssl.create_default_context(cafile=str(kit.folder / "ca.crt"))
         context.set_alpn_protocols(["h2", "http/1.1"])
         with (
-            socket.create_connection((address.host, address.port), _PATIENCE) as plain,
+            socket.create_connection((address.host, address.port), _TIMEOUT) as plain,
             context.wrap_socket(plain, server_hostname=address.host) as secure,
         ):
             return x509.load_der_x509_certificate(secure.getpeercert(binary_form=True) or b"")
@@ -183,13 +183,13 @@ def _free(name: str, address: Address) -> Check:
 
 
 def _reachable(listen: Address) -> Address:
-    """Where this machine reaches what listens on ``listen``."""
+    """Return the address at which this machine reaches what listens on ``listen``."""
     own = {"0.0.0.0": "127.0.0.1", "::": "::1"}
     return Address(host=own.get(listen.host, listen.host), port=listen.port)
 
 
 def _outward_address() -> str | None:
-    """This machine's address on the way out; nothing is sent to find it."""
+    """Return this machine's address on the way out; nothing is sent to find it."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect(("192.0.2.1", 9))  # of documentation, nobody's
@@ -201,11 +201,11 @@ def _outward_address() -> str | None:
 
 def _accepts(address: Address) -> bool:
     try:
-        socket.create_connection((address.host, address.port), _PATIENCE).close()
+        socket.create_connection((address.host, address.port), _TIMEOUT).close()
     except OSError:
         return False
     return True
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return "it is missing" if isinstance(error, FileNotFoundError) else str(error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.provision.federation import Address
+from deploy.provision.federation_spec import Address
 from shared.errors import FedGTError
 
 
@@ -31,7 +31,7 @@ class InstitutionKit:
         return cls(folder, institution, address, _read(folder / "node.toml"))
 
     def place(self, key: str) -> Path | None:
-        """A path of ``node.toml``; relative ones begin in the kit."""
+        """Return a path of ``node.toml``; relative ones begin in the kit."""
         value = self.node_config.get(key)
         return self.folder / str(value) if value else None
 
@@ -47,7 +47,7 @@ class CoordinatorKit:
 
     @staticmethod
     def is_in(folder: Path) -> bool:
-        """Whether ``folder`` is a coordinator's kit."""
+        """Tell whether ``folder`` is a coordinator's kit."""
         return (folder / "control.toml").exists()
 
     @classmethod

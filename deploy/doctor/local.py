@@ -7,8 +7,9 @@ from pathlib import Path
 
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import InstitutionKit
+from deploy.flower import FLOWER_VERSION
+from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import WARN_DAYS, days_left, fingerprint, load_certificate, load_node_key
-from deploy.provision.writing import PRIVATE_FILE
 from fedgt_client.data.schema import Schema
 from fedgt_client.graph import Graph
 from shared.errors import FedGTError
@@ -21,7 +22,7 @@ INSTITUTION_PROGRAMS = ("fedgt-supernode", "flower-superexec", "flwr-clientapp")
 
 
 def check_programs(programs: tuple[str, ...]) -> Check:
-    """Whether the start script will find Flower."""
+    """Check that the start script will find Flower."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         return failed(
@@ -29,13 +30,11 @@ def check_programs(programs: tuple[str, ...]) -> Check:
             f"not on the PATH: {', '.join(missing)}",
             "activate the environment that fedgt is installed in",
         )
-    from flwr.supercore.version import package_version
-
-    return ok("programs", f"flwr {package_version}")
+    return ok("programs", f"flwr {FLOWER_VERSION}")
 
 
 def check_identity(kit: InstitutionKit) -> Check:
-    """Whether the institution calls itself what it is registered as."""
+    """Check that the institution has the name that it is registered under."""
     said = kit.node_config.get("institution")
     if said != kit.institution:
         return failed(
@@ -47,7 +46,7 @@ def check_identity(kit: InstitutionKit) -> Check:
 
 
 def check_key(kit: InstitutionKit) -> Check:
-    """The private key: there, readable by its owner alone, in Flower's format."""
+    """Check that the private key is there, readable by its owner alone, in Flower's format."""
     source = kit.folder / "node.key"
     try:
         mode = stat.S_IMODE(source.stat().st_mode)
@@ -66,7 +65,7 @@ def check_key(kit: InstitutionKit) -> Check:
 
 
 def check_authority(kit: InstitutionKit) -> Check:
-    """The certificate that the coordinator's is checked against."""
+    """Check the certificate that the coordinator's is verified with."""
     try:
         left = days_left(certificate := load_certificate(kit.folder / "ca.crt"))
     except FileNotFoundError:
@@ -82,7 +81,7 @@ def check_authority(kit: InstitutionKit) -> Check:
 
 
 def check_data(kit: InstitutionKit) -> Check:
-    """The data folder: opens, can train, and is what the federation agreed on."""
+    """Check that the data opens, can be trained on, and follows the agreed schema."""
     folder = kit.place("data-dir")
     if folder is None:
         return failed("data", "node.toml names no data-dir", 'write data-dir = "…" into it')
@@ -117,7 +116,7 @@ def _difference(graph: Graph, schema: Schema) -> str | None:
 
 
 def check_room(kit: InstitutionKit) -> Check:
-    """The state folder: writable, with room."""
+    """Check that the state folder is writable and has room."""
     folder = kit.place("state-dir") or kit.folder / "state"
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
@@ -139,7 +138,7 @@ def _size(folder: Path | None) -> int:
 
 
 def check_device() -> Check:
-    """What will train."""
+    """Name the device that will train."""
     try:
         import torch
     except ImportError as error:

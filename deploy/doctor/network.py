@@ -1,32 +1,22 @@
-"""What only the coordinator can answer: is it there, is it who it should be, does it know us."""
+"""Checks that need the coordinator: reachable port, trusted certificate, known key."""
 
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 
-import grpc
 from cryptography import x509
-from flwr.client.grpc_rere_client.node_auth_client_interceptor import NodeAuthClientInterceptor
-from flwr.proto.fleet_pb2 import ActivateNodeRequest
-from flwr.proto.fleet_pb2_grpc import FleetStub
-from flwr.supercore.error import ApiErrorCode, FlowerError
-from flwr.supercore.grpc import create_channel
-from flwr.supercore.interceptors import RuntimeVersionClientInterceptor
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from deploy.doctor.check import Check, State, failed, ok, skipped, warning
 from deploy.doctor.kit import InstitutionKit
+from deploy.flower import Admission, ask_admission
 from deploy.provision.pki import WARN_DAYS, load_node_key
 from shared.errors import FedGTError
 
-_PATIENCE = 10.0  # seconds
-# Flower refuses an interval of 0, but only after it has found the key: so the question changes
-# nothing at the coordinator, and does not disturb a supernode that is connected.
-_NO_HEARTBEAT = 0.0
+_TIMEOUT = 10.0  # seconds
 
 
 def check_network(kit: InstitutionKit) -> list[Check]:
-    """Port, certificate, key: each only where the one before it is well."""
+    """Check port, certificate and key, each only if the one before it is in order."""
     port = check_port(kit)
     if port.state is State.failed:
         return [port, skipped("tls", "no connection"), skipped("admission", "no connection")]
@@ -37,10 +27,10 @@ def check_network(kit: InstitutionKit) -> list[Check]:
 
 
 def check_port(kit: InstitutionKit) -> Check:
-    """Whether anything listens at the coordinator's address."""
+    """Check that something listens at the coordinator's address."""
     address = kit.coordinator
     try:
-        socket.create_connection((address.host, address.port), _PATIENCE).close()
+        socket.create_connection((address.host, address.port), _TIMEOUT).close()
     except socket.gaierror as error:
         remedy = "check the name with the coordinator, and this machine's DNS"
         return failed("port", f"{address.host} is not known here ({error.strerror})", remedy)
@@ -54,13 +44,13 @@ def check_port(kit: InstitutionKit) -> Check:
 
 
 def check_tls(kit: InstitutionKit) -> Check:
-    """Whether the coordinator shows a certificate of this federation, for this address, in time."""
+    """Check that the coordinator has a valid certificate of this federation for this address."""
     address = kit.coordinator
     try:
         context = ssl.create_default_context(cafile=str(kit.folder / "ca.crt"))
         context.set_alpn_protocols(["h2"])
         with (
-            socket.create_connection((address.host, address.port), _PATIENCE) as plain,
+            socket.create_connection((address.host, address.port), _TIMEOUT) as plain,
             context.wrap_socket(plain, server_hostname=address.host) as secure,
         ):
             shown = secure.getpeercert(binary_form=True) or b""
@@ -89,41 +79,22 @@ def _remedy(error: ssl.SSLCertVerificationError) -> str:
 
 
 def check_admission(kit: InstitutionKit) -> Check:
-    """Whether the SuperLink knows this institution's key, asked over gRPC as a supernode would."""
+    """Check that the SuperLink knows this institution's key."""
     name = "admission"
     try:
         key = load_node_key(kit.folder / "node.key")
     except (FedGTError, OSError):
         return skipped(name, "no usable key")
-    channel = create_channel(
-        str(kit.coordinator),
-        insecure=False,
-        root_certificates=(kit.folder / "ca.crt").read_bytes(),
-        interceptors=[
-            RuntimeVersionClientInterceptor(component_name="SuperNode"),
-            NodeAuthClientInterceptor(key, key.public_key()),
-        ],
-    )
-    request = ActivateNodeRequest(
-        public_key=public_key_to_bytes(key.public_key()), heartbeat_interval=_NO_HEARTBEAT
-    )
-    with channel:
-        try:
-            FleetStub(channel).ActivateNode(request, timeout=_PATIENCE)
-        except grpc.RpcError as error:
-            return _admission(name, error.code(), error.details() or "")
-    return ok(name, "the coordinator knows this key")
-
-
-def _admission(name: str, status: grpc.StatusCode, details: str) -> Check:
-    fault = FlowerError.from_json(details)
-    if fault and fault.code == ApiErrorCode.FLEET_INVALID_HEARTBEAT_INTERVAL:
-        return ok(name, "the coordinator knows this key")
-    if fault and fault.code == ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
-        remedy = "send node.pub to the coordinator, who then runs register.sh"
-        return failed(name, "the coordinator does not know this key, or revoked it", remedy)
-    if status is grpc.StatusCode.UNAUTHENTICATED and "timestamp" in details:
-        return failed(name, "the clocks differ too much", "set this machine's clock (NTP)")
-    text = " ".join((fault.message if fault else details or status.name).split())
-    remedy = "ask the coordinator; flwr must have the same version on both sides"
-    return failed(name, f"the coordinator answers: {text}", remedy)
+    root_certificates = (kit.folder / "ca.crt").read_bytes()
+    answer, words = ask_admission(str(kit.coordinator), root_certificates, key, _TIMEOUT)
+    match answer:
+        case Admission.known:
+            return ok(name, "the coordinator knows this key")
+        case Admission.unknown:
+            remedy = "send node.pub to the coordinator, who then runs register.sh"
+            return failed(name, "the coordinator does not know this key, or revoked it", remedy)
+        case Admission.clocks_differ:
+            return failed(name, "the clocks differ too much", "set this machine's clock (NTP)")
+        case Admission.refused:
+            remedy = "ask the coordinator; flwr must have the same version on both sides"
+            return failed(name, f"the coordinator answers: {words}", remedy)

@@ -1,20 +1,19 @@
-"""All checks of a kit, in the order in which to mend them."""
+"""All checks of a kit, in the order in which to fix what they find."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from deploy.doctor import coordinator as hub
-from deploy.doctor import local, network
+from deploy.doctor import coordinator, local, network
 from deploy.doctor.check import Check
 from deploy.doctor.kit import CoordinatorKit, InstitutionKit
 from shared.errors import FedGTError
 
-# Some checks belong together: what one needs, the one before it found.
-Asking = Callable[[], list[Check]]
+# Some checks are made by one call: each needs the one before it.
+CheckCall = Callable[[], list[Check]]
 
 
 def examine(folder: Path, only: str = "") -> list[Check]:
-    """Every check's line, or only the one of that name."""
+    """Make every check of a kit, or only the one called ``only``."""
     asked = _coordinator(folder) if CoordinatorKit.is_in(folder) else _institution(folder)
     if not only:
         return [check for names in asked for check in asked[names]()]
@@ -25,7 +24,7 @@ def examine(folder: Path, only: str = "") -> list[Check]:
     raise FedGTError(f"--only {only}: there is no such check; there are: {known}")
 
 
-def _institution(folder: Path) -> dict[tuple[str, ...], Asking]:
+def _institution(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     kit = InstitutionKit.open(folder)
     return {
         ("programs",): lambda: [local.check_programs(local.INSTITUTION_PROGRAMS)],
@@ -39,16 +38,16 @@ def _institution(folder: Path) -> dict[tuple[str, ...], Asking]:
     }
 
 
-def _coordinator(folder: Path) -> dict[tuple[str, ...], Asking]:
+def _coordinator(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     kit = CoordinatorKit.open(folder)
     return {
-        ("programs",): lambda: [local.check_programs(hub.PROGRAMS)],
-        ("keys",): lambda: [hub.check_keys(kit)],
-        ("server.key",): lambda: [hub.check_server_key(kit)],
-        ("ca.crt",): lambda: [hub.check_authority(kit)],
-        ("server.crt",): lambda: [hub.check_certificate(kit)],
-        ("clock",): lambda: [hub.check_clock(kit)],
-        ("disk",): lambda: [hub.check_room(kit)],
-        ("fleet port",): lambda: [hub.check_fleet(kit)],
-        ("control",): lambda: [hub.check_control(kit)],
+        ("programs",): lambda: [local.check_programs(coordinator.PROGRAMS)],
+        ("keys",): lambda: [coordinator.check_keys(kit)],
+        ("server.key",): lambda: [coordinator.check_server_key(kit)],
+        ("ca.crt",): lambda: [coordinator.check_authority(kit)],
+        ("server.crt",): lambda: [coordinator.check_certificate(kit)],
+        ("clock",): lambda: [coordinator.check_clock(kit)],
+        ("disk",): lambda: [coordinator.check_room(kit)],
+        ("fleet port",): lambda: [coordinator.check_fleet(kit)],
+        ("control",): lambda: [coordinator.check_control(kit)],
     }

@@ -1,22 +1,18 @@
-"""From ``federation.toml`` to kits; run again, it adds what is missing and keeps every key."""
+"""Make kits from ``federation.toml``; a later call adds what is missing and keeps every key."""
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from deploy.provision import pki
-from deploy.provision.federation import Federation, Institution
-from deploy.provision.layout import COORDINATOR, PRIVATE, Ring
-from deploy.provision.text import render
-from deploy.provision.writing import private_folder, write_file, write_secret
+from deploy.provision.certificates import make_authority, make_server_certificate
+from deploy.provision.federation_spec import FederationSpec, InstitutionSpec
+from deploy.provision.kit_files import KitWriter, private_folder
+from deploy.provision.registered_keys import COORDINATOR, RegisteredKeys
+from deploy.provision.rendering import render, render_toml
 from fedgt_client.data.schema import Schema
 from shared.errors import FedGTError
 
-# As the SuperLink's own machine knows it, and its containers by the compose file.
-_INSIDE = ("localhost", "127.0.0.1", "::1", "control")
 COMPOSE = "docker-compose.yml"
 
 _KEY_NOTES = {
@@ -30,7 +26,7 @@ _KEY_NOTES = {
 
 @dataclass(frozen=True)
 class Kit:
-    """What was made for one institution."""
+    """The kit of one institution."""
 
     name: str
     folder: Path
@@ -39,8 +35,8 @@ class Kit:
 
 
 @dataclass
-class Provisioned:
-    """What a call has done."""
+class ProvisionResult:
+    """What a call to ``provision`` did."""
 
     institutions: list[Kit] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
@@ -50,27 +46,28 @@ class Provisioned:
 
 def provision(
     source: Path, out: Path, *, renew: bool = False, readmit: tuple[str, ...] = ()
-) -> Provisioned:
+) -> ProvisionResult:
     """Make the kits that ``source`` describes in ``out``.
 
     Everything that can be wrong with the input is found before anything is written.
     """
-    maker = _Maker(Federation.load(source), source.parent, out, readmit)
+    maker = _KitMaker(FederationSpec.load(source), source.parent, out, readmit)
     maker.coordinator(renew=renew)
     for institution in maker.present:
         maker.institution(institution)
-    maker.note_strays()
+    maker.note_unlisted_keys()
     return maker.result
 
 
-class _Maker:
+class _KitMaker:
     def __init__(
-        self, federation: Federation, beside: Path, out: Path, readmit: tuple[str, ...]
+        self, federation: FederationSpec, beside: Path, out: Path, readmit: tuple[str, ...]
     ) -> None:
         self.federation = federation
         self.out = out
-        self.result = Provisioned()
-        self._ring = Ring(out / COORDINATOR)
+        self.result = ProvisionResult()
+        self._writer = KitWriter(self.result.written, self.result.notes)
+        self._keys = RegisteredKeys(out / COORDINATOR)
         self._schema = _schema(beside / federation.schema_file) if federation.schema_file else None
         self._readmitted = self._check_readmit(readmit)
         self.present = [one for one in federation.institutions if self._is_present(one.name)]
@@ -81,19 +78,19 @@ class _Maker:
         }
         self._check_keys()
 
-    # --- what is wrong with the input ---------------------------------------------------------
+    # --- checks of the input --------------------------------------------------------------
 
     def _check_readmit(self, names: tuple[str, ...]) -> set[str]:
         known = {one.name for one in self.federation.institutions}
         for name in names:
             if name not in known:
                 raise FedGTError(f"--readmit {name}: the federation has no such institution")
-            if not self._ring.is_revoked(name):
+            if not self._keys.is_revoked(name):
                 raise FedGTError(f"--readmit {name}: its key is not revoked")
         return set(names)
 
     def _is_present(self, name: str) -> bool:
-        if not self._ring.is_revoked(name) or name in self._readmitted:
+        if not self._keys.is_revoked(name) or name in self._readmitted:
             return True
         self.result.notes.append(
             f"{name} is revoked and left out; with a new key it comes back by --readmit {name}"
@@ -104,13 +101,13 @@ class _Maker:
         owners: dict[str, str] = {}
         for institution in self.present:
             name, sent = institution.name, self._sent.get(institution.name)
-            known = self._ring.key(name)
+            known = self._keys.key(name)
             if sent and known and pki.fingerprint(sent) != pki.fingerprint(known):
                 raise FedGTError(
                     f"{institution.public_key} is another key than the one {name} has already: "
                     f"revoke that first ('fedgt provision revoke {name}')"
                 )
-            if sent and self._ring.was_revoked(sent):
+            if sent and self._keys.was_revoked(sent):
                 raise FedGTError(
                     f"{institution.public_key} is revoked: ask {name} to make a new key"
                 )
@@ -121,82 +118,42 @@ class _Maker:
     # --- the coordinator ----------------------------------------------------------------------
 
     def coordinator(self, *, renew: bool) -> None:
-        """Authority, server certificate, scripts."""
+        """Make the coordinator's kit: authority, server certificate, scripts."""
         folder, federation = self.out / COORDINATOR, self.federation
         private_folder(folder)
-        authority = self._authority(renew=renew)
-        self._server_certificate(authority, renew=renew)
+        authority = make_authority(federation, self.out, self._writer, renew=renew)
+        ends = make_server_certificate(federation, self.out, authority, self._writer, renew=renew)
+        self.result.certificate_ends = ends
         values = {
             "federation": federation.name,
             "address": str(federation.coordinator.fleet),
             "listen": str(federation.coordinator.listening),
             "control_port": str(federation.coordinator.control_port),
             "fleet_port": str(federation.coordinator.listening.port),
-            "quorum": str(min(2, len(federation.institutions))),
+        }
+        control = {key: values[key] for key in ("federation", "address", "listen")}
+        control["control"] = f"127.0.0.1:{federation.coordinator.control_port}"
+        settings = {
+            "federation": federation.name,
+            "run-name": "first",
+            "results-dir": "runs",
+            "rounds": 100,
+            "min-institutions": min(2, len(federation.institutions)),
         }
         for place in ("database", "runs"):  # mounted into containers
             private_folder(folder / place)
         for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
-            self._write(folder / name, render(name, values), executable=True)
-        self._write(folder / "environment.sh", render("environment.sh", {}))
-        self._write(folder / "control.toml", render("control.toml", values))
-        self._write(folder / COMPOSE, render("coordinator.compose.yml", values))
-        self._write(folder / "README.md", render("coordinator.md", values))
-        self._write_once(folder / "run.toml", render("run.toml", values))
-
-    def _authority(self, *, renew: bool) -> tuple[pki.PrivateKey, x509.Certificate]:
-        private_folder(self.out / PRIVATE)
-        key_file, target = self.out / PRIVATE / "ca.key", self.out / COORDINATOR / "ca.crt"
-        if not key_file.exists():
-            if target.exists():
-                raise FedGTError(f"{key_file} is missing: restore it, no other fits {target}")
-            self._write_key(key_file, pki.tls_key_bytes(pki.new_key()))
-        key = pki.load_tls_key(key_file)
-        if not target.exists():
-            made = pki.new_authority(key, self.federation.name)
-            self._write(target, made.public_bytes(Encoding.PEM))
-        certificate = pki.load_certificate(target)
-        if certificate.public_key() != key.public_key():
-            raise FedGTError(
-                f"{target} does not belong to {key_file}: restore the one or the other"
-            )
-        if renew and pki.days_left(certificate) < self.federation.certificate_days:
-            # The same name and key: certificates that it signed stay good.
-            certificate = pki.new_authority(key, self.federation.name)
-            self._write(target, certificate.public_bytes(Encoding.PEM))
-            self.result.notes.append("ca.crt is new: every institution needs it")
-        return key, certificate
-
-    def _server_certificate(
-        self, authority: tuple[pki.PrivateKey, x509.Certificate], *, renew: bool
-    ) -> None:
-        folder, where = self.out / COORDINATOR, self.federation.coordinator
-        hosts = (where.fleet.host, *where.also, *_INSIDE)
-        if not (folder / "server.key").exists():
-            self._write_key(folder / "server.key", pki.tls_key_bytes(pki.new_key()))
-        key = pki.load_tls_key(folder / "server.key")
-        target = folder / "server.crt"
-        certificate = pki.load_certificate(target) if target.exists() else None
-        if (
-            certificate is None
-            or renew
-            or certificate.public_key() != key.public_key()
-            or not pki.covers(certificate, hosts)
-            or not pki.is_signed_by(certificate, authority[1])
-        ):
-            days = self.federation.certificate_days
-            certificate = pki.new_server_certificate(key.public_key(), hosts, authority, days)
-            self._write(target, certificate.public_bytes(Encoding.PEM))
-        self.result.certificate_ends = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
-        if (left := pki.days_left(certificate)) < pki.WARN_DAYS:
-            self.result.notes.append(
-                f"the server's certificate ends in {left:.0f} days: add --renew"
-            )
+            self._writer.write(folder / name, render(name, values), executable=True)
+        self._writer.write(folder / "environment.sh", render("environment.sh", {}))
+        self._writer.write(folder / "control.toml", render_toml("control.toml", control))
+        self._writer.write(folder / COMPOSE, render("coordinator.compose.yml", values))
+        self._writer.write(folder / "README.md", render("coordinator.md", values))
+        self._writer.write_once(folder / "run.toml", render_toml("run.toml", settings))
 
     # --- an institution -----------------------------------------------------------------------
 
-    def institution(self, institution: Institution) -> None:
-        """Key, scripts, instructions."""
+    def institution(self, institution: InstitutionSpec) -> None:
+        """Make an institution's kit: key, scripts, instructions."""
         folder, name = self.out / institution.name, institution.name
         private_folder(folder)
         state, public = self._node_key(institution, folder)
@@ -214,34 +171,40 @@ class _Maker:
         }
         if not Path(institution.state_dir).is_absolute():
             private_folder(folder / institution.state_dir)
-        # What JSON makes of a text is TOML as well.
-        places = {
-            "institution": json.dumps(name),
-            "data_dir": json.dumps(institution.data_dir),
-            "state_dir": json.dumps(institution.state_dir),
+        node_config = {
+            "institution": name,
+            "data-dir": institution.data_dir,
+            "state-dir": institution.state_dir,
         }
-        self._write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
+        kit = {
+            "federation": self.federation.name,
+            "institution": name,
+            "coordinator": values["address"],
+        }
+        self._writer.write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
         start = "start-supernode.sh"
-        self._write(folder / start, render(start, values), executable=True)
-        self._write(folder / "environment.sh", render("environment.sh", {}))
-        self._write(folder / "kit.toml", render("kit.toml", values))
-        self._write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
-        self._write(folder / "README.md", render("institution.md", values))
+        self._writer.write(folder / start, render(start, values), executable=True)
+        self._writer.write(folder / "environment.sh", render("environment.sh", {}))
+        self._writer.write(folder / "kit.toml", render_toml("kit.toml", kit))
+        self._writer.write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
+        self._writer.write(folder / "README.md", render("institution.md", values))
         if self._schema is not None:
-            self._write(folder / "schema.json", self._schema)
-        self._write_once(folder / "node.toml", render("node.toml", places))
+            self._writer.write(folder / "schema.json", self._schema)
+        self._writer.write_once(folder / "node.toml", render_toml("node.toml", node_config))
         mark = pki.fingerprint(public) if public else None
         self.result.institutions.append(Kit(name, folder, state, mark))
 
-    def _node_key(self, institution: Institution, folder: Path) -> tuple[str, pki.PublicKey | None]:
-        """Where the institution's key stands, and its public half if that is known.
+    def _node_key(
+        self, institution: InstitutionSpec, folder: Path
+    ) -> tuple[str, pki.PublicKey | None]:
+        """Make the institution's key if needed; return its origin, and its public half if known.
 
-        The coordinator's list decides: where it has a key, the private half may long be at the
-        institution, and is not missed here.
+        The coordinator's list decides: where it has a key, the private half may already be at the
+        institution, and need not be here.
         """
         name, key_file = institution.name, folder / "node.key"
         is_own = institution.own_key or bool(institution.public_key)
-        if known := self._ring.key(name):
+        if known := self._keys.key(name):
             return "own" if is_own else "kept", known
         public = self._sent.get(name)
         if is_own and not public:
@@ -250,38 +213,21 @@ class _Maker:
         if not public:
             state = "kept" if key_file.exists() else "made"
             if state == "made":
-                self._write_key(key_file, pki.node_key_bytes(pki.new_key()))
+                self._writer.write_key(key_file, pki.node_key_bytes(pki.new_key()))
             public = pki.load_node_key(key_file).public_key()
-            self._write(folder / "node.pub", pki.public_line(public, name))
+            self._writer.write(folder / "node.pub", pki.public_line(public, name))
         # Last: from here on, the pair is known and not made again.
-        self._write(self._ring.file(name), pki.public_line(public, name))
+        self._writer.write(self._keys.file(name), pki.public_line(public, name))
         return state, public
 
-    def note_strays(self) -> None:
-        """Name keys that the file does not know."""
+    def note_unlisted_keys(self) -> None:
+        """Note keys of institutions that the file does not list."""
         known = {one.name for one in self.federation.institutions}
-        for name in sorted(self._ring.names() - known):
+        for name in sorted(self._keys.names() - known):
             self.result.notes.append(
-                f"{name} has a key but does not stand in the file: "
+                f"{name} has a key but is not in the file: "
                 f"'fedgt provision revoke {name}' takes it out"
             )
-
-    # --- writing ------------------------------------------------------------------------------
-
-    def _write(self, target: Path, content: bytes, *, executable: bool = False) -> None:
-        if write_file(target, content, executable=executable):
-            self.result.written.append(target)
-
-    def _write_key(self, target: Path, content: bytes) -> None:
-        write_secret(target, content)
-        self.result.written.append(target)
-
-    def _write_once(self, target: Path, content: bytes) -> None:
-        """A file that people edit."""
-        if not target.exists():
-            self._write(target, content)
-        elif target.read_bytes() != content:
-            self.result.notes.append(f"{target} was edited, or is older, and stays as it is")
 
 
 def _schema(source: Path) -> bytes:
@@ -290,7 +236,7 @@ def _schema(source: Path) -> bytes:
 
 
 def _mount(place: str) -> str:
-    """A folder of an institution as a source in its compose file, whose folder is the kit."""
+    """Return a folder of an institution as a source in the compose file of its kit."""
     source = place if Path(place).is_absolute() else f"./{place}"
-    # What JSON makes of a text is YAML as well; Compose takes '$' for a variable.
+    # A JSON string is a YAML string as well; Compose takes '$' for a variable.
     return json.dumps(source, ensure_ascii=False).replace("$", "$$")

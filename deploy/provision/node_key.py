@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from deploy.provision import pki
-from deploy.provision.writing import write_file, write_secret
+from deploy.provision.kit_files import write_file, write_secret
 
 
 def make_node_key(folder: Path, comment: str) -> tuple[str, bool]:

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from flwr.supercore.primitives.asymmetric import uses_nist_ec_curve
 
+from deploy.flower import uses_nist_ec_curve
 from shared.errors import FedGTError
 
 PrivateKey = ec.EllipticCurvePrivateKey
@@ -39,34 +39,34 @@ _BACKDATED = timedelta(hours=1)
 
 
 def new_key() -> PrivateKey:
-    """A new key on P-384."""
+    """Generate a key on P-384."""
     return ec.generate_private_key(ec.SECP384R1())
 
 
 def node_key_bytes(key: PrivateKey) -> bytes:
-    """A private key as OpenSSH writes it."""
+    """Return a private key as OpenSSH writes it."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
 def tls_key_bytes(key: PrivateKey) -> bytes:
-    """A private key as TLS servers read it."""
+    """Return a private key as TLS servers read it."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def public_line(key: PublicKey, comment: str) -> bytes:
-    """A public key as a line of OpenSSH."""
+    """Return a public key as a line of OpenSSH."""
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + f" {comment}\n".encode()
 
 
 def fingerprint(key: PublicKey) -> str:
-    """What two people compare by telephone; ``ssh-keygen -lf`` says the same."""
+    """Return the digest that people compare by telephone, as ``ssh-keygen -lf`` prints it."""
     blob = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).split()[1]
     digest = hashlib.sha256(base64.b64decode(blob)).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def load_node_key(source: Path) -> PrivateKey:
-    """A supernode's private key, by the loader and the conditions of ``flower-supernode``."""
+    """Load a supernode's private key, with the loader and checks of ``flower-supernode``."""
     try:
         key = load_ssh_private_key(source.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -80,7 +80,7 @@ def load_node_key(source: Path) -> PrivateKey:
 
 
 def load_public_key(source: Path) -> PublicKey:
-    """A supernode's public key, by the loader and the conditions of ``flwr supernode register``."""
+    """Load a supernode's public key, with the checks of ``flwr supernode register``."""
     try:
         content = source.read_bytes()
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def load_public_key(source: Path) -> PublicKey:
 
 
 def load_tls_key(source: Path) -> PrivateKey:
-    """The key of the authority or the server."""
+    """Load the key of the authority or the server."""
     try:
         key = load_pem_private_key(source.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -113,7 +113,7 @@ def load_tls_key(source: Path) -> PrivateKey:
 
 
 def load_certificate(source: Path) -> x509.Certificate:
-    """A certificate in PEM format."""
+    """Load a certificate in PEM format."""
     try:
         return x509.load_pem_x509_certificate(source.read_bytes())
     except ValueError:
@@ -121,7 +121,7 @@ def load_certificate(source: Path) -> x509.Certificate:
 
 
 def new_authority(key: PrivateKey, federation: str) -> x509.Certificate:
-    """The federation's own root, which signs nothing but the coordinator's certificate."""
+    """Make the federation's own root, which signs nothing but the coordinator's certificate."""
     name = _common_name(f"FedGT {federation} CA")
     start = datetime.now(UTC)
     return (
@@ -145,7 +145,7 @@ def new_server_certificate(
     authority: tuple[PrivateKey, x509.Certificate],
     days: int,
 ) -> x509.Certificate:
-    """A certificate for a server that is reached under ``hosts``, no longer than the CA's."""
+    """Make a certificate of a server with the names ``hosts``, valid no longer than the CA's."""
     ca_key, ca = authority
     start = datetime.now(UTC)
     names = general_names(hosts)
@@ -169,7 +169,7 @@ def new_server_certificate(
 
 
 def general_names(hosts: Iterable[str]) -> list[x509.DNSName | x509.IPAddress]:
-    """Hosts as a certificate names them, each once: gRPC compares IPs with IPs only."""
+    """Return hosts as a certificate names them, each once: gRPC compares IPs with IPs only."""
     names: list[x509.DNSName | x509.IPAddress] = []
     for host in hosts:
         try:
@@ -182,13 +182,13 @@ def general_names(hosts: Iterable[str]) -> list[x509.DNSName | x509.IPAddress]:
 
 
 def covers(certificate: x509.Certificate, hosts: Iterable[str]) -> bool:
-    """Whether a certificate names exactly ``hosts``."""
+    """Tell whether a certificate names exactly ``hosts``."""
     found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return set(found) == set(general_names(hosts))
 
 
 def is_signed_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    """Whether ``issuer`` signed ``certificate``."""
+    """Tell whether ``issuer`` signed ``certificate``."""
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
@@ -197,7 +197,7 @@ def is_signed_by(certificate: x509.Certificate, issuer: x509.Certificate) -> boo
 
 
 def days_left(certificate: x509.Certificate) -> float:
-    """Until it ends; negative after."""
+    """Return the days until a certificate ends; negative after."""
     return (certificate.not_valid_after_utc - datetime.now(UTC)) / timedelta(days=1)
 
 

@@ -25,7 +25,7 @@ _CLASSES = ("low", "medium", "high")
 
 
 def make_nodes(count: int, rng: np.random.Generator) -> pa.Table:
-    """Nodes with text ids, some empty cells and mostly missing labels."""
+    """Generate nodes with text ids, some empty cells and mostly missing labels."""
     columns = {"account": pa.array([f"AC{number:09d}" for number in range(count)])}
     for place in range(_NUMERIC):
         values = np.round(rng.normal(100, 25, count), 4)
@@ -39,7 +39,7 @@ def make_nodes(count: int, rng: np.random.Generator) -> pa.Table:
 
 
 def make_edges(count: int, ids: pa.ChunkedArray, rng: np.random.Generator) -> pa.Table:
-    """Uniform links between the nodes, with an unused third column."""
+    """Generate uniform links between the nodes, with an unused third column."""
     ends = rng.integers(0, len(ids), (2, count))
     known = ids.combine_chunks()
     return pa.table(
@@ -52,7 +52,7 @@ def make_edges(count: int, ids: pa.ChunkedArray, rng: np.random.Generator) -> pa
 
 
 def make_schema() -> Schema:
-    """The schema of ``make_nodes``."""
+    """Return the schema of ``make_nodes``."""
     numeric = (NumericColumn(name=f"number_{n}", mean=100, std=25) for n in range(_NUMERIC))
     categorical = (
         CategoricalColumn(name=f"category_{place}", categories=tuple(f"c{n}" for n in range(size)))
@@ -73,7 +73,7 @@ def write_tables(folder: Path, nodes: int, edges: int) -> None:
 
 
 def measure(command: list[str]) -> tuple[float, float]:
-    """Seconds and peak resident GiB of one process."""
+    """Run one process; return its seconds and peak resident GiB."""
     start = time.perf_counter()
     silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     process = os.posix_spawn(command[0], command, os.environ, file_actions=silent)

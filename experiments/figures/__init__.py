@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.build_tables import load
 from experiments.grids import Experiment, experiment
 from experiments.job import Job
-from experiments.tables import load
 from shared.errors import FedGTError
 
 Records = Mapping[Job, dict[str, Any]]
@@ -45,7 +45,7 @@ def _painters() -> Mapping[str, Callable[[Experiment, Records], Any]]:
 
         matplotlib.use("Agg")  # no window, also where there could be one
     except ImportError:
-        raise FedGTError("figures need matplotlib: pip install 'fedgt[experiments]'") from None
+        raise FedGTError("figures need matplotlib: pip install matplotlib") from None
     from experiments.figures import bars, curves, maps
 
     accuracy = ("main-disjoint", "main-overlap", "louvain", "unbalanced", "similarity")

@@ -5,11 +5,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from experiments.accuracy_tables import accuracy_table
 from experiments.grids import Experiment
 from experiments.job import Job
-from experiments.measured_tables import cost_table
-from experiments.table import Table
-from experiments.tables import accuracy_table
+from experiments.measurement_tables import cost_table
+from experiments.result_table import Table
 from shared.errors import FedGTError
 
 Records = Mapping[Job, dict[str, Any]]
@@ -18,7 +18,7 @@ _PAPER = "#999999"
 
 
 def accuracy_points(item: Experiment, records: Records) -> Figure:
-    """A panel for each dataset and number of clients; ours as points, the paper's as lines."""
+    """Draw a panel for each dataset and number of clients; ours as points, the paper's as lines."""
     table = accuracy_table(item, records)
     drawn = [
         index
@@ -66,7 +66,7 @@ def _accuracy_panel(panel: Any, table: Table, index: int) -> None:
 
 
 def cost_bars(item: Experiment, records: Records) -> Figure:
-    """Communication and computation as shares of FedAvg's, ours beside the paper's."""
+    """Draw communication and computation as shares of FedAvg's, ours beside the paper's."""
     table = cost_table(item, records)
     figure = Figure(figsize=(9, 3.5))
     for panel, index, title in zip(

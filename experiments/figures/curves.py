@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.accuracy_tables import accuracies, title_of
 from experiments.grids import HYPER, LDP_NOISE, Experiment
 from experiments.job import Job
-from experiments.measured_tables import ldp_budget, ldp_scope
-from experiments.table import Entry
-from experiments.tables import accuracies, title_of
+from experiments.measurement_tables import ldp_budget, ldp_scope
+from experiments.result_table import Entry
 from experiments.variants import VARIANTS
 
 Records = Mapping[Job, dict[str, Any]]
@@ -19,7 +19,7 @@ _SYMBOLS = {"layers": "L", "global-nodes": "$n_g$", "samples": "$n_s$", "tau": "
 
 
 def convergence(item: Experiment, records: Records) -> Figure:
-    """Mean test accuracy over the rounds, a panel for each partition that has runs."""
+    """Draw mean test accuracy over the rounds, a panel for each partition that has runs."""
     cells = list(dict.fromkeys(job.cell for job in item.jobs if job in records))
     names = list(dict.fromkeys(job.row for job in item.jobs))
     width = min(len(cells), 5)
@@ -49,7 +49,7 @@ def convergence(item: Experiment, records: Records) -> Figure:
 
 
 def mean_curve(records: Records, cell: str, row: str) -> np.ndarray | None:
-    """Test accuracy over the rounds, averaged over the seeds, shape (rounds,)."""
+    """Return test accuracy over the rounds, averaged over the seeds, shape (rounds,)."""
     curves = [
         [np.nan if value is None else value for value in record["rounds"]["test"]]
         for job, record in records.items()
@@ -62,7 +62,7 @@ def mean_curve(records: Records, cell: str, row: str) -> np.ndarray | None:
 
 
 def hyper(item: Experiment, records: Records) -> Figure:
-    """A panel for each hyper-parameter, FedGT's default among its values."""
+    """Draw a panel for each hyper-parameter, FedGT's default among its values."""
     figure = Figure(figsize=(3.2 * len(HYPER), 2.8))
     cell = item.jobs[0].cell
     for panel, (key, values) in zip(figure.subplots(1, len(HYPER)), HYPER.items(), strict=True):
@@ -76,7 +76,7 @@ def hyper(item: Experiment, records: Records) -> Figure:
 
 
 def _row_of(item: Experiment, key: str, value: Any) -> str:
-    """The row of a value tried; where there is none of its own, it is the default."""
+    """Return the row of a value tried; the default's where it has none of its own."""
     rows = (job.row for job in item.jobs if job.extra == ((key, value),))
     return next(rows, "fedgt")
 
@@ -95,7 +95,7 @@ def _line(panel: Any, places: Sequence[Any], entries: Sequence[Entry], label: st
 
 
 def ldp(item: Experiment, records: Records) -> Figure:
-    """Accuracy over λ for what is protected, and the budget ε over λ for some δ."""
+    """Draw accuracy over λ for what is protected, and the budget ε over λ for some δ."""
     cell = item.jobs[0].cell
     figure = Figure(figsize=(8.5, 3.2))
     left, right = figure.subplots(1, 2)

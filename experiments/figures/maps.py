@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.blocks import contrast, heatmaps
 from experiments.grids import Experiment
 from experiments.job import Job
+from experiments.similarity_blocks import contrast, heatmaps
 from fedgt_client.data.partition import SAMPLES_PER_PART
 
 Records = Mapping[Job, dict[str, Any]]
 
 
 def heatmap_panels(item: Experiment, records: Records) -> Figure:
-    """The first seed's matrices, with the block number over all seeds in the titles."""
+    """Draw the first seed's matrices, with the contrast over all seeds in the titles."""
     found = heatmaps(records)
     figure = Figure(figsize=(3.4 * len(found), 3.6))
     for panel, heatmap in zip(figure.subplots(1, len(found)), found, strict=True):
@@ -35,7 +35,7 @@ def heatmap_panels(item: Experiment, records: Records) -> Figure:
 
 
 def tsne(item: Experiment, records: Records) -> Figure:
-    """Nodes of two institutions as dots, their global nodes as stars."""
+    """Draw nodes of two institutions as dots, their global nodes as stars."""
     record = records[item.jobs[0]]
     figure = Figure(figsize=(5, 4.5))
     panel = figure.subplots()

@@ -12,7 +12,7 @@ def engine_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own_cache(engine_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of prepared graphs that is not the user's, shared by the tests of one run."""
+    """Return a cache of prepared graphs that is not the user's, shared by the tests of one run."""
     monkeypatch.setenv("FEDGT_CACHE", str(engine_cache))
     monkeypatch.delenv("FEDGT_DATA", raising=False)
     return engine_cache

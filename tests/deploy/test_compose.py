@@ -1,19 +1,22 @@
 """Compose files and Dockerfiles: valid, hardened, and with one port to the outside."""
 
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from flwr.supercore.version import package_version
+from packaging.specifiers import SpecifierSet
 
-from deploy.provision.federation import Federation
+from deploy.flower import FLOWER_VERSION
+from deploy.provision.federation_spec import FederationSpec
 from deploy.provision.kits import provision
-from tests.deploy.compose import health_command, interpolate, load, mounts
-from tests.deploy.kits import write_banks
+from tests.harness.compose import health_command, interpolate, load, mounts
+from tests.harness.kits import write_banks
 
 _ROOT = Path(__file__).parents[2]
 _DEPLOY = _ROOT / "deploy"
@@ -24,7 +27,7 @@ _OWNER = {"FEDGT_UID": "1000", "FEDGT_GID": "1000"}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The file for one host, and those of kits."""
+    """Return the file for one host, and those of kits."""
     place = tmp_path_factory.mktemp("kits")
     more = '[[institutions]]\nname = "Bank.C"\ndata-dir = "/it\'s $HOME: \\"here\\""\n'
     provision(write_banks(place, port=9443, more=more), place / "kits")
@@ -156,7 +159,7 @@ def test_a_graphics_card_where_there_is_one(document: dict[str, Any]) -> None:
 
 
 def test_images_are_of_the_flower_that_is_installed() -> None:
-    tag = f"{package_version}-py3.11-ubuntu24.04"
+    tag = f"{FLOWER_VERSION}-py3.11-ubuntu24.04"
     superlink = load(_DEPLOY / "docker-compose.yml", **_OWNER)["services"]["superlink"]
     assert superlink["image"] == f"flwr/superlink:{tag}"
     version = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -178,35 +181,66 @@ def test_dockerfiles_are_sound() -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-_WITHOUT_TORCH = """
+_AT_THE_COORDINATOR = """
 import sys
-for name in ("torch", "torch_geometric"):
+for name in ("torch", "torch_geometric", "pymetis", "pyarrow", "networkx"):
     sys.modules[name] = None
-import deploy.cli, deploy.doctor.report, deploy.provision.kits, deploy.provision.registry
-import deploy.launch, deploy.resume, deploy.staging, deploy.supernode, fedgt_server.app
+import deploy.cli.config, deploy.cli.coordinator, deploy.cli.doctor, deploy.cli.provision
+import deploy.cli.supernode, deploy.doctor.report, deploy.provision.kits
+import deploy.provision.registration, fedgt_server.app
 from importlib.metadata import packages_distributions
 owners = packages_distributions()
 roots = {name.partition(".")[0] for name, module in sys.modules.items() if module}
-print(*{owner.lower() for root in roots for owner in owners.get(root, ())})
+print(*{owner.lower().replace("_", "-") for root in roots for owner in owners.get(root, ())})
 """
 
 
 @pytest.mark.slow
-def test_the_server_needs_no_torch_and_nothing_that_is_not_listed() -> None:
+def test_the_coordinator_needs_what_is_listed_and_nothing_else() -> None:
     answer = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_TORCH], cwd=_ROOT, capture_output=True, text=True
+        [sys.executable, "-c", _AT_THE_COORDINATOR], cwd=_ROOT, capture_output=True, text=True
     )
     assert answer.returncode == 0, answer.stderr
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
     ours = {line.partition(">=")[0]: line for line in project["dependencies"] if ">=" in line}
-    lines = (_DEPLOY / "docker" / "server-requirements.txt").read_text().splitlines()
-    listed = {line.partition(">=")[0]: line for line in lines if not line.startswith("#")}
+    listed = server_requirements()
     assert listed == {name: ours[name] for name in listed}
-    assert set(answer.stdout.split()) & ours.keys() - {"flwr"} == listed.keys()
+    assert set(answer.stdout.split()) & ours.keys() == listed.keys()
+
+
+def server_requirements() -> dict[str, str]:
+    lines = (_DEPLOY / "docker" / "server-requirements.txt").read_text().splitlines()
+    return {line.partition(">=")[0]: line for line in lines if not line.startswith("#")}
+
+
+def client_requirements() -> dict[str, str]:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    return {line.partition(">=")[0]: line for line in project["dependencies"]}
+
+
+@pytest.mark.parametrize(
+    ("side", "requirements"), [("server", server_requirements), ("client", client_requirements)]
+)
+def test_the_lock_file_covers_every_requirement(
+    side: str, requirements: Callable[[], dict[str, str]]
+) -> None:
+    text = (_DEPLOY / "docker" / f"requirements-{side}.lock").read_text()
+    locked = dict(re.findall(r"^([a-z0-9.-]+)==(\S+) \\$", text, re.MULTILINE))
+    for name, line in requirements().items():
+        assert SpecifierSet(line.removeprefix(name)).contains(locked[name]), line
+    assert "hatchling" in locked  # builds FedGT in the image
+    # Every package has hashes, and no index of a certain machine is named.
+    packages = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)[1:]
+    assert len(packages) == len(locked)
+    assert all("--hash=sha256:" in package for package in packages)
+    assert "://" not in text
+    dockerfile = (_DEPLOY / "docker" / f"{side}.Dockerfile").read_text()
+    assert f"source=deploy/docker/requirements-{side}.lock" in dockerfile
+    assert "--require-hashes" in dockerfile
 
 
 def test_the_federation_of_the_file(tmp_path: Path) -> None:
-    federation = Federation.load(_DEPLOY / "federation.toml")
+    federation = FederationSpec.load(_DEPLOY / "federation.toml")
     assert tuple(one.name for one in federation.institutions) == _NAMES
     provision(_DEPLOY / "federation.toml", tmp_path / "kits")
     document = load(_DEPLOY / "docker-compose.yml", **_OWNER, FEDGT_KITS=str(tmp_path / "kits"))
@@ -216,10 +250,10 @@ def test_the_federation_of_the_file(tmp_path: Path) -> None:
 
 
 def test_one_host_and_kits_run_the_same(files: dict[str, Path]) -> None:
-    """Where a service stands in both, it differs in nothing but paths and names."""
+    """Compare services that stand in both: they differ in nothing but paths and names."""
     one = yaml.safe_load(files["one-host"].read_text())["services"]
-    hub = yaml.safe_load(files["coordinator"].read_text())["services"]
-    for name, service in hub.items():
+    coordinator = yaml.safe_load(files["coordinator"].read_text())["services"]
+    for name, service in coordinator.items():
         for key in service.keys() - {"user", "ports", "volumes"}:
             assert service[key] == one[name][key], (name, key)
     bank = yaml.safe_load(files["bank-a"].read_text())["services"]

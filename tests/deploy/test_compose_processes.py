@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from deploy.machine import PATIENCE, Process, free_ports, machine_environment
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.kit_host import TIMEOUT, Process, host_environment
+from deploy.engines.ports import free_ports
+from deploy.engines.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
 from fedgt_client.data.partition import institution_graphs
-from tests.deploy.compose import Container, load, mounts
+from tests.harness.compose import Container, load, mounts
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,7 +72,7 @@ class Host:
     def container(
         self, source: Path, name: str, *, bank: str = "", within: str = "", **values: str
     ) -> Container:
-        """A service of a file; ``within`` is the one whose folders its node-config speaks of."""
+        """Return a service of a file; ``within`` is the one whose folders its node config names."""
         document = load(source, **_OWNER, **values)
         services: dict[str, dict[str, Any]] = document["services"]
         scratch = self.place / "scratch" / f"{bank}{name}"
@@ -87,7 +88,7 @@ class Host:
         return Container(
             name,
             services[name],
-            machine_environment(self.mark),
+            host_environment(self.mark),
             paths | {"/tmp": scratch},
             self.control | self.runtimes.get(bank, {}) | health,
             log=scratch / "log.txt",
@@ -118,9 +119,9 @@ def on_hosts_of_their_own(host: Host) -> tuple[dict[str, Container], Path]:
     text = (_DEPLOY / "federation.toml").read_text()
     description.write_text(text.replace("superlink:9092", f"localhost:{host.fleet}"))
     provision(description, kits)
-    hub = kits / "coordinator" / "docker-compose.yml"
-    found = {name: host.container(hub, name) for name in ("superlink", "serverapp")}
-    found |= {name: host.container(hub, name) for name in ("register", "run")}
+    coordinator = kits / "coordinator" / "docker-compose.yml"
+    found = {name: host.container(coordinator, name) for name in ("superlink", "serverapp")}
+    found |= {name: host.container(coordinator, name) for name in ("register", "run")}
     for bank in _NAMES:
         source = kits / bank / "docker-compose.yml"
         found[f"{bank}-supernode"] = host.container(
@@ -131,7 +132,7 @@ def on_hosts_of_their_own(host: Host) -> tuple[dict[str, Container], Path]:
 
 
 def wait_until_healthy(container: Container, process: Process) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not container.is_healthy():
         assert process.poll() is None, container.log.read_text()
         assert time.monotonic() < deadline, container.log.read_text()
@@ -153,7 +154,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         assert not superlink.is_healthy()
         processes = {"superlink": superlink.start()}
         wait_until_healthy(superlink, processes["superlink"])
-        registered = containers["register"].call("--json", patience=PATIENCE)
+        registered = containers["register"].call("--json", timeout=TIMEOUT)
         assert registered.returncode == 0, registered.stderr
         assert sorted(json.loads(registered.stdout)["added"]) == list(_NAMES)
         servers = [name for name in containers if name not in ("superlink", "register", "run")]
@@ -162,7 +163,7 @@ def test_a_run(tmp_path: Path, layout: Callable[[Host], tuple[dict[str, Containe
         for name in servers:
             wait_until_healthy(containers[name], processes[name])
 
-        run = containers["run"].call("small.toml", patience=3 * PATIENCE)
+        run = containers["run"].call("small.toml", timeout=3 * TIMEOUT)
         assert run.returncode == 0, run.stdout + run.stderr
         result = json.loads((kits / "coordinator/runs/small/result.json").read_text())
         assert (result["rounds"], sorted(result["per_client"])) == (2, list(_NAMES))

@@ -18,9 +18,9 @@ import pytest
 
 from deploy.doctor.check import State
 from deploy.doctor.kit import CoordinatorKit
-from deploy.federation import LocalFederation, Network
-from deploy.processes import marked_processes
+from deploy.engines.processes import marked_processes
 from tests.fedgt_client.graphs import two_groups
+from tests.harness.federation import HarnessFederation, Network
 
 _COORDINATOR, _BANK = "10.213.77.1", "10.213.77.2"
 _KNOCK = """
@@ -69,7 +69,7 @@ class Host:
 
 @contextmanager
 def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Two hosts with a cable between them; nothing of them stays."""
+    """Make two hosts with a cable between them, and remove them afterwards."""
     mark = uuid4().hex[:8]
     hosts = Host(f"fedgt-{mark}-a"), Host(f"fedgt-{mark}-b")
     cable = f"fg{mark}a", f"fg{mark}b"  # names of at most 15 characters
@@ -89,7 +89,7 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
 
 def why_not() -> str | None:
-    """Why namespaces cannot be made here."""
+    """Return why namespaces cannot be made here."""
     if shutil.which("ip") is None:
         return "the program 'ip' is not installed"
     if os.geteuid() != 0:
@@ -109,18 +109,18 @@ def why_not() -> str | None:
 def test_the_control_port_is_closed_to_other_hosts(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)
-    with two_hosts() as (hub, bank), marked_processes() as mark:
+    with two_hosts() as (coordinator, bank), marked_processes() as mark:
         network = Network(
-            address=_COORDINATOR,
-            listen="0.0.0.0",
-            prefixes={"coordinator": hub.prefix, "bank-a": bank.prefix},
+            dial_host=_COORDINATOR,
+            listen_host="0.0.0.0",
+            prefixes={"coordinator": coordinator.prefix, "bank-a": bank.prefix},
         )
-        federation = LocalFederation(tmp_path, {"bank-a": two_groups()}, mark, network=network)
+        federation = HarnessFederation(tmp_path, {"bank-a": two_groups()}, mark, network=network)
         federation.start_superlink()
-        fleet, control = str(federation.fleet), str(federation.control)
+        fleet, control = str(federation.fleet_port), str(federation.control_port)
         # On its own host, the coordinator answers on both.
-        assert hub.python(_KNOCK, "127.0.0.1", control) == "answers"
-        assert hub.python(_KNOCK, _COORDINATOR, control) == "refused"
+        assert coordinator.python(_KNOCK, "127.0.0.1", control) == "answers"
+        assert coordinator.python(_KNOCK, _COORDINATOR, control) == "refused"
         # From outside, on one.
         assert bank.python(_KNOCK, _COORDINATOR, control) == "refused"
         authority = str(federation.institutions["bank-a"].folder / "ca.crt")
@@ -135,5 +135,5 @@ def test_the_control_port_is_closed_to_other_hosts(tmp_path: Path) -> None:
         assert (kit.control.host, kit.listen.host) == ("127.0.0.1", "0.0.0.0")
         with pytest.raises(ConnectionRefusedError):
             # Nor is it on the loopback of the machine that plays both hosts.
-            socket.create_connection(("127.0.0.1", federation.control), 5)
+            socket.create_connection(("127.0.0.1", federation.control_port), 5)
     assert not mark.processes()

@@ -8,14 +8,16 @@ import pytest
 from deploy.doctor.check import State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_admission
-from deploy.federation import SUPERNODE, LocalFederation
-from deploy.machine import PATIENCE, Machine, free_ports
-from deploy.processes import marked_processes
-from deploy.provision.layout import revoke
+from deploy.engines.kit_host import TIMEOUT
+from deploy.engines.local_federation import START_SUPERNODE
+from deploy.engines.ports import free_ports
+from deploy.engines.processes import marked_processes
 from deploy.provision.node_key import make_node_key
+from deploy.provision.registered_keys import revoke
 from fedgt_client.data.partition import institution_graphs
 from shared.config import Scalar
-from tests.deploy.faults.scene import processes_over_tls
+from tests.harness.fault_scenarios import processes_over_tls
+from tests.harness.federation import HarnessFederation, HarnessHost
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
@@ -33,19 +35,19 @@ _SETTINGS: dict[str, Scalar] = {
 }
 
 
-def stranger(federation: LocalFederation) -> Machine:
-    """The kit of bank-a with another key, on a port of its own."""
-    machine = federation.machine("bank-a", "stranger")
-    (machine.folder / "node.key").unlink()
-    make_node_key(machine.folder, "stranger")
-    script = machine.folder / SUPERNODE
+def stranger(federation: HarnessFederation) -> HarnessHost:
+    """Add a host with the kit of bank-a, another key and a port of its own."""
+    host = federation.add_host("bank-a", "stranger")
+    (host.folder / "node.key").unlink()
+    make_node_key(host.folder, "stranger")
+    script = host.folder / START_SUPERNODE
     old, new = federation.ports["bank-a"], free_ports(1)[0]
     script.write_text(script.read_text().replace(f"--port {old}", f"--port {new}"))
-    return machine
+    return host
 
 
 def listening(process: psutil.Process) -> set[tuple[str, int]]:
-    """Addresses that a process and its children listen on."""
+    """Return addresses that a process and its children listen on."""
     family = [process, *process.children(recursive=True)]
     found = [connection for one in family for connection in one.net_connections("inet")]
     return {
@@ -55,20 +57,20 @@ def listening(process: psutil.Process) -> set[tuple[str, int]]:
     }
 
 
-def admission(bank: Machine) -> State:
+def admission(bank: HarnessHost) -> State:
     return check_admission(InstitutionKit.open(bank.folder)).state
 
 
 def test_a_federation_of_kits(tmp_path: Path) -> None:
     graphs = institution_graphs("consortium", clients=3, setting="disjoint", seed=0)
     with marked_processes() as mark:
-        federation = LocalFederation(
+        federation = HarnessFederation(
             tmp_path, dict(zip(NAMES, graphs, strict=True)), mark, own_keys=["bank-c"]
         )
         banks = federation.institutions
         superlink = federation.start_superlink()
         # Nothing listens to the outside but what federation.toml says.
-        ours = {federation.fleet, federation.control}
+        ours = {federation.fleet_port, federation.control_port}
         addresses = {one for one in listening(psutil.Process(superlink.pid)) if one[1] in ours}
         assert addresses == {("127.0.0.1", port) for port in ours}
 
@@ -78,12 +80,12 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
 
         supernodes = {name: federation.start_supernode(name) for name in NAMES}
         unknown = stranger(federation)
-        refused = unknown.start(SUPERNODE)
+        refused = unknown.start(START_SUPERNODE)
         result = federation.run(_SETTINGS)
         assert sorted(result.per_client) == sorted(NAMES)
         assert result.rounds == 2
 
-        assert refused.wait(PATIENCE) == 1
+        assert refused.wait(TIMEOUT) == 1
         assert "Exit Code: 305" in unknown.log.read_text()
         assert "send node.pub to the coordinator" in unknown.log.read_text()
         for name, bank in banks.items():
@@ -98,7 +100,7 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         assert admission(banks["bank-b"]) is State.failed
         assert admission(banks["bank-a"]) is State.ok
         # A connection that is open does not outlive its key.
-        assert supernodes["bank-b"].wait(2 * PATIENCE) == 1
+        assert supernodes["bank-b"].wait(2 * TIMEOUT) == 1
         assert "does not let bank-b in" in banks["bank-b"].log.read_text()
         assert supernodes["bank-a"].poll() is None
         # A machine that loses its power takes nobody else with it.

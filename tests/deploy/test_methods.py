@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from deploy.run import run_in_process
+from deploy.engines.in_process import run_in_process
 from fedgt_client.app import clients
 from fedgt_client.methods import METHODS
 from fedgt_server.events import RoundEvent
 from fedgt_server.methods import METHODS as SERVER_METHODS
 from shared.config import Scalar
 from tests.deploy.fingerprint import Fingerprint, fingerprint
-from tests.deploy.runs import CLIENTS, saved_bytes, small
+from tests.harness.small_runs import CLIENTS, saved_bytes, small
 
 pytestmark = [pytest.mark.usefixtures("own_cache"), pytest.mark.slow]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.provision.federation import Federation
+from deploy.provision.federation_spec import FederationSpec
 from deploy.provision.kits import provision
 from shared.config import RunConfig
-from tests.deploy.compose import load
-from tests.deploy.page import PAGE, Block, blocks, command_names
+from tests.harness.compose import load
+from tests.harness.operator_page import PAGE, Block, blocks, command_names
 
 _ROOT = PAGE.parents[1]
 _HOSTS = ("coordinator", "bank-a", "bank-b")
@@ -101,7 +101,7 @@ def test_the_file_of_variables_is_what_compose_needs(tmp_path: Path) -> None:
 def test_the_federation_is_valid(tmp_path: Path) -> None:
     [description] = [block for block in blocks() if block.language == "toml"]
     (tmp_path / "federation.toml").write_text(description.text)
-    federation = Federation.load(tmp_path / "federation.toml")
+    federation = FederationSpec.load(tmp_path / "federation.toml")
     assert federation.coordinator.fleet.host == "coordinator.example.org"
     # The ports of the page's table.
     assert federation.coordinator.fleet.port == 9092

@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deploy.machine import PATIENCE, Process, free_ports, machine_environment
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.kit_host import TIMEOUT, Process, host_environment
+from deploy.engines.ports import free_ports
+from deploy.engines.processes import ProcessMark, marked_processes
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
-from tests.deploy.page import Block, blocks, command_names
+from tests.harness.operator_page import Block, blocks, command_names
 
 _HOSTS = ("coordinator", "bank-a", "bank-b")
-_RUN = 3 * PATIENCE
+_RUN = 3 * TIMEOUT
 # HOST.example.org:PATH is a folder beside this host's.
 _SCP = """#!/bin/sh
 set -eu
@@ -31,7 +32,7 @@ _SMALL = "\nhidden = 16\nheads = 2\nsamples = 4\nglobal-nodes = 4\ngive-up-after
 
 
 def write_tables(graph: Graph, folder: Path) -> None:
-    """What an institution has before it hears of a federation."""
+    """Write the tables that an institution has before it joins a federation."""
     assert isinstance(graph.features, np.ndarray)
     with (folder / "accounts.csv").open("w", newline="") as stream:
         writer = csv.writer(stream)
@@ -109,7 +110,7 @@ class Walk:
             self._wait_for_coordinator()
 
     def _wait_for_coordinator(self) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         log = self.home("coordinator") / "log.txt"
         while not {"fleet port", "control"} <= self._green():
             assert self.processes["coordinator"].poll() is None, log.read_text()
@@ -122,7 +123,7 @@ class Walk:
         return {check["name"] for check in checks if check["state"] == "ok"}
 
     def _environment(self, host: str) -> dict[str, str]:
-        common = machine_environment(self._mark)
+        common = host_environment(self._mark)
         path = os.pathsep.join((str(self._place / "bin"), common["PATH"]))
         return common | {
             "PATH": path,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.processes import marked_processes
+from deploy.engines.processes import marked_processes
 from fedgt_client.data.partition import institution_graphs
 from shared.config import Scalar
-from tests.deploy.faults.scene import processes_over_tls, wait_until
-from tests.deploy.federations import Running
+from tests.harness.fault_scenarios import processes_over_tls, wait_until
+from tests.harness.running_federation import Running
 
 pytestmark = [*processes_over_tls, pytest.mark.alone]
 
@@ -100,7 +100,7 @@ def main(grid, context):
 
 
 def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
-    """Seconds of each round of an app whose clients do nothing."""
+    """Return the seconds of each round of an app whose clients do nothing."""
     package = place / "nothing" / "nothing"
     package.mkdir(parents=True)
     for name, text in (("__init__", ""), ("client", _CLIENT), ("server", _SERVER)):
@@ -112,7 +112,7 @@ def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
     run = federation.coordinator.call(
         *("flwr.sh", "run", str(package.parent), "fedgt", "--stream"),
         *("--run-config", str(settings)),
-        patience=300,
+        timeout=300,
     )
     assert out.exists(), run.stdout + run.stderr
     seconds: list[float] = json.loads(out.read_text())
@@ -151,6 +151,6 @@ def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
 
 
 def _messages(federation: Running, name: str) -> int:
-    """Messages that an institution's supernode has started a process for."""
+    """Count messages that an institution's supernode has started a process for."""
     log: str = federation.institutions[name].log.read_text()
     return log.count("Start `flwr-clientapp` process")

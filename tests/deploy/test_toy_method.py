@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.run import run_in_process
+from deploy.engines.in_process import run_in_process
 from deploy.settings import resolve_settings
 from fedgt_client.methods import METHODS as CLIENT_METHODS
 from fedgt_client.preprocess.samplers import SAMPLERS
@@ -14,7 +14,7 @@ from fedgt_server.methods import MethodInfo
 from fedgt_server.methods.fedavg import FedAvg
 from shared.errors import FedGTError
 from tests.deploy import toy_server
-from tests.deploy.runs import CLIENTS, checkpoint, small
+from tests.harness.small_runs import CLIENTS, checkpoint, small
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.processes import marked_processes
+from deploy.engines.processes import marked_processes
 from fedgt_client.data.partition import institution_graphs
-from tests.deploy.faults.scene import PATIENCE, SMALL, processes_over_tls, wait_until
-from tests.deploy.federations import Running
+from tests.harness.fault_scenarios import PATIENCE, SMALL, processes_over_tls, wait_until
+from tests.harness.running_federation import Running
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 

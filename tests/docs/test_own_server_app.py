@@ -13,7 +13,7 @@ from flwr.client import NumPyClient
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-from deploy.inprocess import InProcessGrid
+from deploy.engines.in_process_grid import InProcessGrid
 from shared.config import Scalar
 from shared.errors import FedGTError
 from shared.files import Array

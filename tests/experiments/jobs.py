@@ -8,18 +8,18 @@ from experiments.records import write_record
 
 
 def small_run(seed: int = 0, *, rounds: int = 2, heads: int = 2) -> Job:
-    """A run of a few seconds on generated data."""
+    """Return a run of a few seconds on generated data."""
     extra = (("global-nodes", 4), ("heads", heads), ("hidden", 16), ("samples", 4))
     return Job("consortium", "disjoint", 3, "fedgt", seed, rounds=rounds, extra=extra)
 
 
 def statistics_of(seed: int = 0) -> Job:
-    """A job that needs neither files nor torch."""
+    """Return a job that needs neither files nor torch."""
     return Job("consortium", "disjoint", 3, seed=seed, kind="statistics")
 
 
 def made_run(test: float, rounds: int = 3, **facts: Any) -> dict[str, Any]:
-    """What a record of a run says, as far as tables and figures read it."""
+    """Return a record of a run, as far as tables and figures read it."""
     return {
         "test": test,
         "val": test + 0.01,
@@ -41,5 +41,5 @@ def made_run(test: float, rounds: int = 3, **facts: Any) -> dict[str, Any]:
 
 
 def write_made(results: Path, job: Job, test: float, **facts: Any) -> None:
-    """A record of ``job`` with the given accuracy."""
+    """Write a record of ``job`` with the given accuracy."""
     write_record(results, job, made_run(test, **facts))

@@ -1,4 +1,4 @@
-"""The scheduler: failures, what is finished, claims, interruption; then real runs."""
+"""The scheduler: failures, what is finished, locks, interruption; then real runs."""
 
 import json
 import os
@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from experiments import schedule
-from experiments.claims import Claim
 from experiments.job import Job
+from experiments.job_locks import JobLock
 from experiments.records import finished, record_path, write_record
 from experiments.schedule import State, do_all, unfinished
 from tests.experiments.jobs import small_run, statistics_of
@@ -25,7 +25,7 @@ PATIENCE = 300.0  # seconds, on a machine that has other things to do
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An own cache, and an own place for scratch folders."""
+    """Use an own cache, and an own place for scratch folders."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -54,7 +54,7 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, surrounding
     assert state.done == [statistics_of()]
     assert not record_path(tmp_path, bad).exists()
     assert not list(surroundings.iterdir())
-    assert not list((tmp_path / ".claims").iterdir())
+    assert not list((tmp_path / ".locks").iterdir())
 
 
 def test_a_kind_that_there_is_not(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_cheap_ones_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("succeeds", [True, False])
 def test_what_another_scheduler_does_is_waited_for(succeeds: bool, tmp_path: Path) -> None:
-    claim = Claim.take(tmp_path, statistics_of())
-    assert claim is not None
+    lock = JobLock.acquire(tmp_path, statistics_of())
+    assert lock is not None
 
     def end() -> None:
         if succeeds:
             write_record(tmp_path, statistics_of(), {"seconds": 0.0})
-        claim.release()
+        lock.release()
 
     timer = threading.Timer(1.0, end)
     timer.start()
@@ -98,7 +98,7 @@ def test_what_another_scheduler_does_is_waited_for(succeeds: bool, tmp_path: Pat
     assert len(lines) == 2
     # What comes to nothing there is done here.
     assert (lines[1] == f"{name}: finished elsewhere") == succeeds
-    assert not list((tmp_path / ".claims").iterdir())
+    assert not list((tmp_path / ".locks").iterdir())
 
 
 def test_a_run_takes_the_scheduler_s_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_interrupted_it_leaves_nothing_but_what_is_finished(
         _, alive = psutil.wait_procs(family, timeout=PATIENCE)
         assert not alive
         assert not list(surroundings.iterdir())
-        assert not list((results / ".claims").iterdir())
+        assert not list((results / ".locks").iterdir())
         assert finished(results, statistics_of())
         assert finished(results, small_run(rounds=100000)) is None
     finally:
@@ -238,9 +238,9 @@ def test_a_killed_scheduler_s_runs_end_themselves(tmp_path: Path, surroundings: 
         _, alive = psutil.wait_procs(family, timeout=PATIENCE)
         assert not alive
         assert not list(surroundings.iterdir())
-        claim = Claim.take(results, small_run(rounds=100000))
-        assert claim is not None
-        claim.release()
+        lock = JobLock.acquire(results, small_run(rounds=100000))
+        assert lock is not None
+        lock.release()
     finally:
         for left in family:
             if left.is_running():

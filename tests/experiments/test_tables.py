@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from deploy.settings import resolve_settings
+from experiments.build_tables import build_table
 from experiments.grids import experiment
 from experiments.job import Job
-from experiments.paper_tables import PAPER
+from experiments.paper_values import PAPER
 from experiments.records import without_places, write_record
-from experiments.table import Column, Entry, Row, Table, comma_separated, markdown
-from experiments.tables import build_table
+from experiments.result_table import Column, Entry, Row, Table, comma_separated, markdown
 from shared.errors import FedGTError
 from tests.experiments.jobs import made_run, write_made
 
 
 def cells(text: str, label: str) -> list[str]:
-    """The cells of the row with ``label`` in a table of Markdown."""
+    """Return the cells of the row with ``label`` in a table of Markdown."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {label} |"))
     return [cell.strip() for cell in line.strip("|").split("|")][1:]
 
 
 def louvain(results: Path, accuracies: dict[str, dict[str, list[float]]]) -> str:
-    """The table of records made by dataset and variant, one for each seed."""
+    """Return the table of records made by dataset and variant, one for each seed."""
     for dataset, rows in accuracies.items():
         for name, values in rows.items():
             for seed, value in enumerate(values):
@@ -138,7 +138,7 @@ def test_cost_is_a_share_of_fedavg(tmp_path: Path) -> None:
 
 
 def test_the_first_round_is_not_in_the_cost_and_rounds_unlike_others_are(tmp_path: Path) -> None:
-    """FedSage+'s rounds of generators cost more than the rest."""
+    """Compare with FedSage+, whose rounds of generators cost more than the rest."""
     for name, seconds in (("fedavg", [9.0, 1.0, 1.0]), ("fedsage", [9.0, 3.0, 1.0])):
         job, record = Job.of("cora", "disjoint", 5, name, 0), made_run(0.8)
         record["rounds"]["cpu_seconds"] = seconds

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.processes import ProcessMark, marked_processes
 from tests.fedgt_client.graphs import two_groups
 from tests.fedgt_client.workers import Institution
 

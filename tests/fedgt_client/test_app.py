@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flwr.app import Message, MessageType, RecordDict
 
-from deploy.inprocess import InProcessGrid
+from deploy.engines.in_process_grid import InProcessGrid
 from fedgt_client import app as client_app
 from fedgt_client.app import app
 from shared.config import Scalar

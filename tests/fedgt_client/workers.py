@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 from flwr.app import Message, MessageType, RecordDict
 
-from deploy.inprocess import InProcessGrid
+from deploy.engines.in_process_grid import InProcessGrid
 from fedgt_client.app import app
 from fedgt_client.node import NodeConfig
 from fedgt_client.worker.process import WorkerDirectory

@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 
-from deploy.inprocess import InProcessGrid
+from deploy.engines.in_process_grid import InProcessGrid
 from deploy.settings import resolve_settings
 from shared.config import RunConfig, Scalar
 from shared.version import installed_version

@@ -8,10 +8,13 @@ need flwr
 
 # Written each time: Flower takes only an absolute path, and this folder may have moved.
 mkdir -p "$FLWR_HOME"
+toml_string() {
+    printf '"%%s"' "$(printf '%%s' "$1" | sed 's/[\\"]/\\&/g')"
+}
 cat >"$FLWR_HOME/config.toml.$$" <<END
 [superlink.fedgt]
-address = "${FEDGT_CONTROL:-127.0.0.1:%{control_port}}"
-root-certificates = '$PWD/ca.crt'
+address = $(toml_string "${FEDGT_CONTROL:-127.0.0.1:%{control_port}}")
+root-certificates = $(toml_string "$PWD/ca.crt")
 END
 mv "$FLWR_HOME/config.toml.$$" "$FLWR_HOME/config.toml"
 exec flwr "$@"

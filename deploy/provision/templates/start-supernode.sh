@@ -14,6 +14,7 @@ export FEDGT_CACHE="${FEDGT_CACHE:-$PWD/cache}"
     exit 2
 }
 
+institution=%{institution}
 child=
 stop() {
     trap '' INT TERM HUP
@@ -48,7 +49,7 @@ while :; do
         refusals=$((refusals + 1))
     fi
     if [ "$refusals" -ge 3 ]; then
-        echo "the coordinator does not let %{institution} in: mend what stands above, then start again" >&2
+        echo "the coordinator does not let $institution in: fix what is said above, then start again" >&2
         exit 1
     fi
     [ $(($(date +%%s) - started)) -lt 300 ] || pause=2

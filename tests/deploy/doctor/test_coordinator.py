@@ -18,12 +18,12 @@ from deploy.doctor import coordinator
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import CoordinatorKit
 from deploy.doctor.report import examine
-from deploy.machine import free_ports
+from deploy.engines.ports import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from shared.errors import FedGTError
-from tests.deploy.doctor.fleets import fleet
-from tests.deploy.kits import write_banks
+from tests.harness.fleet_api import fleet
+from tests.harness.kits import write_banks
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_the_fleet_port_at_work(kit: Path, ports: list[int]) -> None:
 
 @contextmanager
 def https(kit: Path, host: str, port: int) -> Iterator[None]:
-    """Something with the server's certificate."""
+    """Serve TLS with the server's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(kit / "server.crt", kit / "server.key")
     listener = socket.create_server((host, port))

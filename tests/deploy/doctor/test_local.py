@@ -17,15 +17,15 @@ from deploy.provision import pki
 from deploy.provision.kits import provision
 from fedgt_client.data.schema import NumericColumn, Schema
 from shared.errors import FedGTError
-from tests.deploy.kits import write_banks
 from tests.fedgt_client.graphs import two_groups
+from tests.harness.kits import write_banks
 
 GRAPH = two_groups()
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The kit of an institution that lacks nothing."""
+    """Make the complete kit of an institution."""
     source = write_banks(tmp_path)
     source.write_text('schema = "schema.json"\n' + source.read_text())
     columns = tuple(NumericColumn(name=name) for name in GRAPH.feature_names)

@@ -18,11 +18,11 @@ from flwr.supercore.date import now
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_network
-from deploy.machine import free_ports
+from deploy.engines.ports import free_ports
 from deploy.provision import pki
 from deploy.provision.kits import provision
-from tests.deploy.doctor.fleets import add, fleet
-from tests.deploy.kits import fedgt, write_banks
+from tests.harness.fleet_api import add, fleet
+from tests.harness.kits import fedgt, write_banks
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def kits(tmp_path: Path, port: int) -> Path:
 
 @contextmanager
 def other_server(port: int) -> Iterator[None]:
-    """Something that accepts connections and speaks no TLS."""
+    """Accept connections without TLS."""
     listener = socket.create_server(("127.0.0.1", port))
 
     def serve() -> None:

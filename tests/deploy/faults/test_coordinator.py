@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.federation import LocalFederation
-from deploy.launch import Ending
-from deploy.processes import marked_processes
+from deploy.engines.processes import marked_processes
+from deploy.engines.superlink_run import ExitCode
 from fedgt_server.checkpoint import Checkpoints
 from shared.config import Scalar
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     PATIENCE,
     SMALL,
     A,
@@ -27,6 +26,7 @@ from tests.deploy.faults.scene import (
     processes_over_tls,
     wait_for_checkpoint,
 )
+from tests.harness.federation import HarnessFederation
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
@@ -36,25 +36,25 @@ _SETTINGS: dict[str, Scalar] = SMALL | {"rounds": _ROUNDS, "min-institutions": 2
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFederation]:
-    """A coordinator and two institutions, at work."""
+def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarnessFederation]:
+    """Start a coordinator and two institutions."""
     with marked_processes() as mark:
-        federation = LocalFederation(tmp_path_factory.mktemp("banks"), banks(A, B), mark)
+        federation = HarnessFederation(tmp_path_factory.mktemp("banks"), banks(A, B), mark)
         federation.start()
         yield federation
     assert not mark.processes()
 
 
 @pytest.fixture(scope="module")
-def undisturbed(federation: LocalFederation) -> dict[str, bytes]:
-    """All weights after a run that nothing happened to."""
+def undisturbed(federation: HarnessFederation) -> dict[str, bytes]:
+    """Return all weights after a run without faults."""
     with logs_on_failure(federation):
-        federation.run(_SETTINGS | {"run-name": "whole"}, patience=PATIENCE)
+        federation.run(_SETTINGS | {"run-name": "whole"}, timeout=PATIENCE)
     return final_bytes(federation, federation.run_folder("whole"), _ROUNDS)
 
 
 def test_a_finished_run_is_not_resumed(
-    federation: LocalFederation, undisturbed: dict[str, bytes]
+    federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
     assert len(undisturbed) == 3
     answer = federation.coordinator.call(RESUME, "--run", "whole")
@@ -63,9 +63,9 @@ def test_a_finished_run_is_not_resumed(
 
 
 def test_serverapp_and_superlink_are_killed(
-    federation: LocalFederation, undisturbed: dict[str, bytes]
+    federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
-    """Resumed each time, the run ends with the very weights of one that nothing happened to."""
+    """Resume each time, and end with the weights of a run without faults."""
     coordinator, out = federation.coordinator, federation.run_folder("disturbed")
     assert federation.superlink is not None
     with logs_on_failure(federation):
@@ -81,12 +81,12 @@ def test_serverapp_and_superlink_are_killed(
         federation.superlink.wait()
         played.append(len(events(out, "round")))
         for process in (run, resumed):
-            assert process.wait(PATIENCE) == Ending.failed
+            assert process.wait(PATIENCE) == ExitCode.failed
         assert "the SuperLink is gone" in coordinator.log.read_text()
 
         federation.start_superlink()
-        answer = coordinator.call(RESUME, "--run", "disturbed", patience=PATIENCE)
-        assert answer.returncode == Ending.finished, answer.stdout + answer.stderr
+        answer = coordinator.call(RESUME, "--run", "disturbed", timeout=PATIENCE)
+        assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
     # The round that was being played is lost, and none before it.
     for event, number in zip(events(out, "resume"), played, strict=True):
         assert event["after_round"] in (number, number - 1)
@@ -95,7 +95,7 @@ def test_serverapp_and_superlink_are_killed(
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
-    """A disk of a few megabytes at ``place``."""
+    """Mount a disk of a few megabytes at ``place``."""
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "fedgt-test", str(place)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
@@ -118,7 +118,7 @@ def fill(disk: Path) -> Path:
 
 
 def test_the_disk_is_full_and_then_a_checkpoint_torn(
-    federation: LocalFederation, undisturbed: dict[str, bytes]
+    federation: HarnessFederation, undisturbed: dict[str, bytes]
 ) -> None:
     coordinator = federation.coordinator
     with small_disk(coordinator.folder / "small") as disk, logs_on_failure(federation):
@@ -127,7 +127,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         run = federation.start_run(_SETTINGS | place)
         wait_for_checkpoint(out, 2)
         filler = fill(disk)
-        assert run.wait(PATIENCE) == Ending.failed
+        assert run.wait(PATIENCE) == ExitCode.failed
         assert "No space left on device" in coordinator.log.read_text()
         # Whole lines, whole checkpoints, and no remains of others.
         assert (out / "journal.jsonl").read_bytes().endswith(b"\n")
@@ -142,16 +142,16 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         filler.unlink()
         torn = out / "checkpoints" / f"round-{newest:06d}.safetensors"
         torn.write_bytes(torn.read_bytes()[:-100])
-        answer = coordinator.call(RESUME, "--results", "small", patience=PATIENCE)
-        assert answer.returncode == Ending.finished, answer.stdout + answer.stderr
+        answer = coordinator.call(RESUME, "--results", "small", timeout=PATIENCE)
+        assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
         assert f"checkpoint of round {newest} is passed over" in answer.stdout + answer.stderr
         assert [event["after_round"] for event in events(out, "resume")] == earlier[:1]
         assert final_bytes(federation, out, _ROUNDS) == undisturbed
 
 
 @pytest.mark.usefixtures("undisturbed")
-def test_fewer_than_the_quorum(federation: LocalFederation) -> None:
-    """Last: one institution does not come back."""
+def test_fewer_than_the_quorum(federation: HarnessFederation) -> None:
+    """Run last: one institution does not come back."""
     deadline = ample(federation.run_folder("whole"))
     coordinator, out = federation.coordinator, federation.run_folder("few")
     with logs_on_failure(federation):
@@ -164,7 +164,7 @@ def test_fewer_than_the_quorum(federation: LocalFederation) -> None:
         )
         wait_for_checkpoint(out, 1)
         federation.kill_supernode(B)
-        assert run.wait(PATIENCE) == Ending.gave_up
+        assert run.wait(PATIENCE) == ExitCode.gave_up
         reason = events(out, "failed")[0]["reason"]
         assert "1 of 2 institutions answered" in reason
         log = coordinator.log.read_text()

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.deploy.faults.hosts import Hosts, hosts_and_slow_link
+from tests.harness.network_hosts import Hosts, hosts_and_slow_link
 
 _SERVE = """
 import socket
@@ -37,7 +37,7 @@ def test_links() -> None:
         hosts.add("near")
         hosts.add_behind("far", link)
         server = subprocess.Popen(
-            [*hosts.command("hub"), sys.executable, "-c", _SERVE], stdout=subprocess.PIPE
+            [*hosts.command("centre"), sys.executable, "-c", _SERVE], stdout=subprocess.PIPE
         )
         try:
             assert server.stdout is not None
@@ -56,4 +56,4 @@ def test_links() -> None:
             server.kill()
             server.communicate()
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
-    assert hosts.command("hub")[-1] not in listed
+    assert hosts.command("centre")[-1] not in listed

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.federation import LocalFederation
-from deploy.machine import free_ports
-from deploy.processes import marked_processes
+from deploy.engines.ports import free_ports
+from deploy.engines.processes import marked_processes
 from deploy.provision.kits import provision
 from fedgt_client.graph import Graph
 from shared.config import Scalar
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     ENDLESS,
     PATIENCE,
     SMALL,
@@ -26,18 +25,19 @@ from tests.deploy.faults.scene import (
     steps,
     wait_for_round,
 )
+from tests.harness.federation import HarnessFederation
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
 
-def add_institution(federation: LocalFederation, name: str, graph: Graph) -> None:
-    """As an operator does it, while the coordinator runs."""
-    with federation.description.open("a") as stream:
+def add_institution(federation: HarnessFederation, name: str, graph: Graph) -> None:
+    """Add an institution as an operator does, while the coordinator runs."""
+    with federation.spec_file.open("a") as stream:
         stream.write(f'[[institutions]]\nname = "{name}"\nport = {free_ports(1)[0]}\n')
-    provision(federation.description, federation.kits)
+    provision(federation.spec_file, federation.kits)
     federation.renew_coordinator()
     assert list(federation.register()["added"]) == [name]
-    federation.institutions[name] = federation.machine(name)
+    federation.institutions[name] = federation.add_host(name)
     graph.save(federation.institutions[name].folder / "data")
 
 
@@ -45,11 +45,11 @@ def test_one_is_killed_another_joins_and_the_first_comes_back(tmp_path: Path) ->
     graphs = banks(A, B, C)
     newcomer = graphs.pop(C)
     with marked_processes() as mark:
-        federation = LocalFederation(tmp_path, graphs, mark)
+        federation = HarnessFederation(tmp_path, graphs, mark)
         with logs_on_failure(federation):
             federation.start()
             both = SMALL | {"min-institutions": 2}
-            federation.run(both | {"run-name": "short", "rounds": 1}, patience=PATIENCE)
+            federation.run(both | {"run-name": "short", "rounds": 1}, timeout=PATIENCE)
             deadline = ample(federation.run_folder("short"))
 
             quorum: dict[str, Scalar] = {"min-institutions": 1, "start-institutions": 2}

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.federation import LocalFederation, Network
-from deploy.processes import marked_processes
+from deploy.engines.processes import marked_processes
 from shared.config import Scalar
-from tests.deploy.faults.hosts import Hosts, SlowLink, hosts_and_slow_link
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     ENDLESS,
     PATIENCE,
     SMALL,
@@ -26,6 +24,8 @@ from tests.deploy.faults.scene import (
     steps,
     wait_for_round,
 )
+from tests.harness.federation import HarnessFederation, Network
+from tests.harness.network_hosts import Hosts, SlowLink, hosts_and_slow_link
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
@@ -33,18 +33,18 @@ _CUT = 60.0  # seconds
 
 
 @contextmanager
-def on_hosts(place: Path) -> Iterator[tuple[LocalFederation, Hosts, SlowLink]]:
-    """A coordinator, an institution far away, and one whose link will be cut."""
+def on_hosts(place: Path) -> Iterator[tuple[HarnessFederation, Hosts, SlowLink]]:
+    """Start a coordinator, an institution behind a slow link, and one whose link will be cut."""
     with hosts_and_slow_link(delay=0.1, loss=0.01) as (hosts, link), marked_processes() as mark:
         hosts.add_behind("slow", link)
         hosts.add("cut")
-        places = {"coordinator": "hub", A: "slow", B: "cut"}
+        places = {"coordinator": "centre", A: "slow", B: "cut"}
         network = Network(
-            address=hosts.address,
-            listen="0.0.0.0",
+            dial_host=hosts.address,
+            listen_host="0.0.0.0",
             prefixes={name: hosts.command(host) for name, host in places.items()},
         )
-        federation = LocalFederation(place, banks(A, B), mark, network=network)
+        federation = HarnessFederation(place, banks(A, B), mark, network=network)
         with logs_on_failure(federation):
             federation.start()
             yield federation, hosts, link
@@ -53,7 +53,7 @@ def on_hosts(place: Path) -> Iterator[tuple[LocalFederation, Hosts, SlowLink]]:
 def test_a_slow_link_and_one_that_is_cut(tmp_path: Path) -> None:
     with on_hosts(tmp_path) as (federation, hosts, link):
         both = SMALL | {"min-institutions": 2}
-        result = federation.run(both | {"run-name": "slow", "rounds": 2}, patience=PATIENCE)
+        result = federation.run(both | {"run-name": "slow", "rounds": 2}, timeout=PATIENCE)
         assert sorted(result.per_client) == [A, B]
         assert result.rounds == 2
         assert link.carried > 100

@@ -12,17 +12,18 @@ from flwr.proto.fleet_pb2 import ActivateNodeRequest
 from flwr.proto.fleet_pb2_grpc import FleetStub
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from deploy.federation import SUPERLINK, SUPERNODE, LocalFederation, Network
-from deploy.launch import Ending
-from deploy.machine import Machine, Process, free_ports
-from deploy.processes import ProcessMark, marked_processes
+from deploy.engines.kit_host import Process
+from deploy.engines.local_federation import START_SUPERLINK, START_SUPERNODE
+from deploy.engines.ports import free_ports
+from deploy.engines.processes import ProcessMark, marked_processes
+from deploy.engines.superlink_run import ExitCode
 from deploy.provision import pki
-from deploy.provision.layout import revoke
 from deploy.provision.node_key import make_node_key
+from deploy.provision.registered_keys import revoke
 from fedgt_client.graph import Graph
 from shared.config import Scalar
 from shared.version import installed_version
-from tests.deploy.faults.scene import (
+from tests.harness.fault_scenarios import (
     PATIENCE,
     SMALL,
     A,
@@ -34,6 +35,7 @@ from tests.deploy.faults.scene import (
     processes_over_tls,
     wait_until,
 )
+from tests.harness.federation import HarnessFederation, HarnessHost, Network
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
@@ -52,17 +54,17 @@ def mark() -> Iterator[ProcessMark]:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What else is installed at the second institution: nothing at first."""
+    """Return the folder of further packages at the second institution, empty at first."""
     return tmp_path_factory.mktemp("packages")
 
 
 @pytest.fixture(scope="module")
 def federation(
     tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark, packages: Path
-) -> LocalFederation:
-    """A coordinator that is at work, with the keys of three; nobody is connected."""
+) -> HarnessFederation:
+    """Start a coordinator with the keys of three institutions, none of which is connected."""
     found_first = f'PYTHONPATH="{packages}:$PYTHONPATH" exec "$0" "$@"'
-    federation = LocalFederation(
+    federation = HarnessFederation(
         tmp_path_factory.mktemp("banks"),
         banks(A, B, C),
         mark,
@@ -82,39 +84,39 @@ class Past(datetime):
 
 
 @pytest.fixture(scope="module")
-def expired(tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark) -> LocalFederation:
-    """A federation whose server certificate has ended; its coordinator is not started yet."""
+def expired(tmp_path_factory: pytest.TempPathFactory, mark: ProcessMark) -> HarnessFederation:
+    """Make a federation whose server certificate has ended; nothing is started yet."""
     with pytest.MonkeyPatch.context() as then:
         then.setattr(pki, "datetime", Past)
-        return LocalFederation(tmp_path_factory.mktemp("expired"), banks(A), mark)
+        return HarnessFederation(tmp_path_factory.mktemp("expired"), banks(A), mark)
 
 
-def another(federation: LocalFederation, name: str) -> Machine:
-    """A second machine with a kit, on a port of its own."""
-    machine = federation.machine(A, name)
-    edit(machine, SUPERNODE, f"--port {federation.ports[A]}", f"--port {free_ports(1)[0]}")
-    return machine
+def another(federation: HarnessFederation, name: str) -> HarnessHost:
+    """Add a second host with a kit, on a port of its own."""
+    host = federation.add_host(A, name)
+    edit(host, START_SUPERNODE, f"--port {federation.ports[A]}", f"--port {free_ports(1)[0]}")
+    return host
 
 
-def edit(machine: Machine, script: str, old: str, new: str) -> None:
-    path = machine.folder / script
+def edit(host: HarnessHost, script: str, old: str, new: str) -> None:
+    path = host.folder / script
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
 
 
-def wait_for_line(machine: Machine, words: str) -> None:
-    wait_until(lambda: words in machine.log.read_text(), f"'{words}' in {machine.log}")
+def wait_for_line(host: HarnessHost, words: str) -> None:
+    wait_until(lambda: words in host.log.read_text(), f"'{words}' in {host.log}")
 
 
-def end(machine: Machine, process: Process) -> None:
+def end(host: HarnessHost, process: Process) -> None:
     """End what may still try to connect, and see that it never was connected."""
-    machine.kill()
+    host.kill()
     process.wait(PATIENCE)
-    assert _CONNECTED not in machine.log.read_text()
+    assert _CONNECTED not in host.log.read_text()
 
 
-def test_keys_and_certificates(federation: LocalFederation, expired: LocalFederation) -> None:
-    """All at once: each takes some seconds to be refused."""
+def test_keys_and_certificates(federation: HarnessFederation, expired: HarnessFederation) -> None:
+    """Try all at once: each takes some seconds to be refused."""
     with logs_on_failure(federation):
         unknown = another(federation, "unknown")
         (unknown.folder / "node.key").unlink()
@@ -122,62 +124,62 @@ def test_keys_and_certificates(federation: LocalFederation, expired: LocalFedera
         foreign = another(federation, "foreign")
         shutil.copy(expired.kits / A / "ca.crt", foreign.folder)
         plain = another(federation, "plain")
-        edit(plain, SUPERNODE, "--root-certificates ca.crt", "--insecure")
+        edit(plain, START_SUPERNODE, "--root-certificates ca.crt", "--insecure")
         revoke(C, federation.kits)
         federation.renew_coordinator()
         assert list(federation.register()["removed"]) == [C]
         revoked = federation.institutions[C]
         refused = (unknown, foreign, plain, revoked)
-        started = [machine.start(SUPERNODE) for machine in refused]
+        started = [host.start(START_SUPERNODE) for host in refused]
 
         # Who registers keys reads which was refused; who holds it reads that it was.
-        for machine in (unknown, revoked):
-            wait_for_line(machine, "Failed to activate SuperNode")
-            public = pki.load_public_key(machine.folder / "node.pub")
+        for host in (unknown, revoked):
+            wait_for_line(host, "Failed to activate SuperNode")
+            public = pki.load_public_key(host.folder / "node.pub")
             body = public_key_to_bytes(public).decode().splitlines()[2]
             wait_for_line(federation.coordinator, body)
         wait_for_line(federation.coordinator, "No SuperNode found with the given public key")
         # Who holds the wrong ca.crt, or talks without TLS, can mend that.
         wait_for_line(foreign, "CERTIFICATE_VERIFY_FAILED")
         wait_for_line(plain, "TLS is not enabled")
-        for machine, process in zip(refused, started, strict=True):
-            end(machine, process)
+        for host, process in zip(refused, started, strict=True):
+            end(host, process)
 
 
-def test_plain_text_gets_no_answer(federation: LocalFederation) -> None:
-    with grpc.insecure_channel(f"127.0.0.1:{federation.fleet}") as channel:
+def test_plain_text_gets_no_answer(federation: HarnessFederation) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{federation.fleet_port}") as channel:
         with pytest.raises(grpc.RpcError) as refused:
             FleetStub(channel).ActivateNode(ActivateNodeRequest(), timeout=30)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_an_expired_certificate(expired: LocalFederation) -> None:
+def test_an_expired_certificate(expired: HarnessFederation) -> None:
     coordinator, bank = expired.coordinator, expired.institutions[A]
     with logs_on_failure(expired):
         # The coordinator can mend it, and does not start.
-        assert coordinator.start(SUPERLINK).wait(PATIENCE) == 2
+        assert coordinator.start(START_SUPERLINK).wait(PATIENCE) == 2
         log = coordinator.log.read_text()
         assert "server.crt" in log
         assert "--renew" in log
         # It ends while the coordinator is at work: institutions do not connect again.
-        edit(coordinator, SUPERLINK, "fedgt doctor . --only server.crt || exit 2", "")
+        edit(coordinator, START_SUPERLINK, "fedgt doctor . --only server.crt || exit 2", "")
         expired.start_superlink()
-        supernode = bank.start(SUPERNODE)
+        supernode = bank.start(START_SUPERNODE)
         wait_for_line(bank, "certificate has expired")
         end(bank, supernode)
         expired.kill_superlink()
 
 
 def renamed(graph: Graph, place: Path) -> None:
-    """The same data under another schema."""
+    """Save the same data under another schema."""
     replace(graph, feature_names=("spending", *graph.feature_names[1:])).save(place)
 
 
-def refusal(federation: LocalFederation, run_name: str) -> str:
+def refusal(federation: HarnessFederation, run_name: str) -> str:
     """Train, and read in what words that was refused."""
     settings = federation.write_settings(_SETTINGS | {"run-name": run_name})
-    answer = federation.coordinator.call("run.sh", settings, patience=PATIENCE)
-    assert answer.returncode == Ending.failed, answer.stdout + answer.stderr
+    answer = federation.coordinator.call("run.sh", settings, timeout=PATIENCE)
+    assert answer.returncode == ExitCode.failed, answer.stdout + answer.stderr
     out = federation.run_folder(run_name)
     assert not events(out, "round")
     line = answer.stderr.splitlines()[-1]
@@ -185,7 +187,7 @@ def refusal(federation: LocalFederation, run_name: str) -> str:
     return line
 
 
-def test_another_schema_and_another_version(federation: LocalFederation, packages: Path) -> None:
+def test_another_schema_and_another_version(federation: HarnessFederation, packages: Path) -> None:
     with logs_on_failure(federation):
         data = federation.institutions[B].folder / "data"
         graph = Graph.open(data)
@@ -210,5 +212,5 @@ def test_another_schema_and_another_version(federation: LocalFederation, package
 
         # Mended, both take part.
         shutil.rmtree(installed)
-        result = federation.run(_SETTINGS | {"run-name": "mended"}, patience=PATIENCE)
+        result = federation.run(_SETTINGS | {"run-name": "mended"}, timeout=PATIENCE)
         assert sorted(result.per_client) == [A, B]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.kits import fedgt, write_banks
+from tests.harness.kits import fedgt, write_banks
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -17,13 +18,13 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.common.config import parse_config_args
 from flwr.supernode.cli.flower_supernode import _try_setup_client_authentication
 
-from deploy.provision import kits, pki
+from deploy.provision import kit_files, pki
+from deploy.provision.kit_files import write_file
 from deploy.provision.kits import provision
-from deploy.provision.layout import Ring, revoke
 from deploy.provision.node_key import make_node_key
-from deploy.provision.writing import write_file
+from deploy.provision.registered_keys import RegisteredKeys, revoke
 from shared.errors import FedGTError
-from tests.deploy.kits import files_of, write_banks
+from tests.harness.kits import files_of, write_banks
 
 OWN = '[[institutions]]\nname = "bank-c"\npublic-key = "{}"\n'
 AWAITED = '[[institutions]]\nname = "bank-c"\nown-key = true\n'
@@ -131,6 +132,43 @@ def test_flower_reads_the_node_config(tmp_path: Path, out: Path) -> None:
     }
 
 
+def test_values_with_quotes_survive_in_toml(tmp_path: Path, out: Path) -> None:
+    place = "C:\\data \"new\" 'here'"
+    spec = {
+        "name": "banks",
+        "coordinator": {"address": "127.0.0.1:9092"},
+        "institutions": [{"name": "bank-a", "data-dir": place}],
+    }
+    source = tmp_path / "federation.toml"
+    source.write_text(tomli_w.dumps(spec))
+    provision(source, out)
+    assert tomllib.loads((out / "bank-a" / "node.toml").read_text())["data-dir"] == place
+
+
+def test_flower_is_configured_in_a_folder_with_quotes(tmp_path: Path, out: Path) -> None:
+    provision(write_banks(tmp_path), out)
+    moved = tmp_path / 'it\'s "here" \\ now'
+    (out / "coordinator").rename(moved)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "flwr").write_text("#!/bin/sh\n")
+    (programs / "flwr").chmod(0o755)
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
+    subprocess.run([str(moved / "flwr.sh")], env={"PATH": path}, check=True)
+    config = tomllib.loads((moved / "flower" / "config.toml").read_text())
+    assert config["superlink"]["fedgt"] == {
+        "address": "127.0.0.1:8000",
+        "root-certificates": str(moved / "ca.crt"),
+    }
+
+
+def test_addresses_are_quoted_in_scripts(tmp_path: Path, out: Path) -> None:
+    source = write_banks(tmp_path)
+    source.write_text(source.read_text().replace("127.0.0.1:9092", "[::1]:9092"))
+    provision(source, out)
+    assert "--superlink '[::1]:9092'" in (out / "bank-a" / "start-supernode.sh").read_text()
+
+
 def test_the_certificate_names_all_addresses(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path), out)
     ca, server = (
@@ -202,7 +240,7 @@ def test_an_interrupted_call_is_finished_by_the_next(
         return write_file(*arguments, **options)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(kits, "write_file", write)
+        patch.setattr(kit_files, "write_file", write)
         try:
             provision(source, out)
         except KeyboardInterrupt:
@@ -212,7 +250,7 @@ def test_an_interrupted_call_is_finished_by_the_next(
     assert keys == {path: path.read_bytes() for path in keys}
     for name in ("bank-a", "bank-b"):
         public = pki.load_node_key(out / name / "node.key").public_key()
-        assert Ring(out / "coordinator").key(name) == public
+        assert RegisteredKeys(out / "coordinator").key(name) == public
 
 
 def test_edited_settings_stay(tmp_path: Path, out: Path) -> None:
@@ -227,7 +265,7 @@ def test_edited_settings_stay(tmp_path: Path, out: Path) -> None:
 def test_an_institution_makes_its_own_key(tmp_path: Path, out: Path) -> None:
     made = provision(write_banks(tmp_path, more=AWAITED), out)
     assert (made.institutions[2].key, made.institutions[2].fingerprint) == ("awaited", None)
-    assert Ring(out / "coordinator").names() == {"bank-a", "bank-b"}
+    assert RegisteredKeys(out / "coordinator").names() == {"bank-a", "bank-b"}
     assert "fedgt provision key" in (out / "bank-c" / "README.md").read_text()
 
     mark, is_new = make_node_key(tmp_path / "there", "bank-c")
@@ -235,7 +273,7 @@ def test_an_institution_makes_its_own_key(tmp_path: Path, out: Path) -> None:
     made = provision(write_banks(tmp_path, more=OWN.format("there/node.pub")), out)
     assert (made.institutions[2].key, made.institutions[2].fingerprint) == ("own", mark)
     assert not (out / "bank-c" / "node.key").exists()
-    assert Ring(out / "coordinator").names() == {"bank-a", "bank-b", "bank-c"}
+    assert RegisteredKeys(out / "coordinator").names() == {"bank-a", "bank-b", "bank-c"}
 
 
 def test_a_node_key_is_kept(tmp_path: Path) -> None:
@@ -255,7 +293,7 @@ def test_fingerprints_are_openssh_s(tmp_path: Path) -> None:
 
 
 def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
-    source, ring = write_banks(tmp_path), Ring(out / "coordinator")
+    source, keys = write_banks(tmp_path), RegisteredKeys(out / "coordinator")
     with pytest.raises(FedGTError, match="holds no kits"):
         revoke("bank-b", out)
     provision(source, out)
@@ -263,12 +301,12 @@ def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
         revoke("bank-x", out)
     with pytest.raises(FedGTError, match="--readmit bank-b: its key is not revoked"):
         provision(source, out, readmit=("bank-b",))
-    old = ring.required("bank-b")
+    old = keys.required("bank-b")
     mark, aside = revoke("bank-b", out)
     assert mark == pki.fingerprint(old)
     assert aside is not None
     assert (aside / "node.key").exists()
-    assert ring.names() == {"bank-a"}
+    assert keys.names() == {"bank-a"}
 
     made = provision(source, out)
     assert [kit.name for kit in made.institutions] == ["bank-a"]
@@ -276,8 +314,8 @@ def test_revoked_and_back(tmp_path: Path, out: Path) -> None:
 
     made = provision(source, out, readmit=("bank-b",))
     assert [kit.key for kit in made.institutions] == ["kept", "made"]
-    assert ring.required("bank-b") != old
-    assert ring.was_revoked(old)
+    assert keys.required("bank-b") != old
+    assert keys.was_revoked(old)
     assert provision(source, out).notes == []
 
 
@@ -291,12 +329,14 @@ def test_a_revoked_key_does_not_come_back(tmp_path: Path, out: Path) -> None:
         provision(source, out, readmit=("bank-c",))
     # An old copy laid over the folder changes nothing.
     shutil.copy(tmp_path / "bank-c.pub", out / "coordinator" / "keys")
-    assert Ring(out / "coordinator").names() == {"bank-a", "bank-b"}
+    assert RegisteredKeys(out / "coordinator").names() == {"bank-a", "bank-b"}
 
 
 def test_keys_that_nobody_names_are_noted(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path, more='[[institutions]]\nname = "bank-c"\n'), out)
-    assert "bank-c has a key but does not stand" in provision(write_banks(tmp_path), out).notes[0]
+    assert (
+        "bank-c has a key but is not in the file" in provision(write_banks(tmp_path), out).notes[0]
+    )
 
 
 def test_another_address_makes_another_certificate(tmp_path: Path, out: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from flwr.app import MessageType
 
-from deploy.processes import ProcessMark
+from deploy.engines.processes import ProcessMark
 from fedgt_client import app as client_app
 from fedgt_client.worker.forward import Forwarder
 from fedgt_client.worker.supernode import Supernode

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from flwr.app import MessageType, RecordDict
 
-from deploy.processes import ProcessMark
+from deploy.engines.processes import ProcessMark
 from shared.wire import Instruction, Question
 from tests.fedgt_client.workers import Institution, is_running, wait_for_end, wait_until
 

@@ -1,0 +1,1 @@
+"""Engines that carry the messages of a run: one process, simulation, real SuperLink."""

@@ -1,0 +1,25 @@
+"""Free TCP ports for servers on this machine."""
+
+import random
+import socket
+from contextlib import ExitStack
+
+# Below those that systems give to outgoing connections, one of which could take a port between
+# the search and the start of the server.
+_RANGE = (15000, 32000)
+_RANDOM = random.SystemRandom()
+
+
+def free_ports(count: int) -> list[int]:
+    """Return distinct ports that nobody listens on; all are held until the last is found."""
+    with ExitStack() as held:
+        ports: list[int] = []
+        while len(ports) < count:
+            port = _RANDOM.randrange(*_RANGE)
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+            ports.append(port)
+        return ports

@@ -1,0 +1,62 @@
+"""Find the run to continue after its coordinator ended too early."""
+
+import time
+from pathlib import Path
+
+from fedgt_server.checkpoint import Checkpoints
+from fedgt_server.events import EndEvent
+from fedgt_server.journal import Journal
+from fedgt_server.lock import is_locked
+from shared.config import RunConfig
+from shared.errors import FedGTError
+
+_TIMEOUT = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
+_POLL = 0.5  # seconds
+
+
+def resumable_config(results: Path, name: str = "") -> RunConfig:
+    """Return the settings that continue a run, by default the most recent one.
+
+    All are those that the run was started with: another model or schedule would not continue it.
+
+    Raises
+    ------
+    FedGTError
+        When there is nothing to continue, in a line that says why.
+    """
+    folder = _run_folder(results, name)
+    if any(isinstance(event, EndEvent) for event in Journal(folder / "journal.jsonl").read()):
+        raise FedGTError(f"the run '{folder.name}' is finished: there is nothing to resume")
+    _wait_until_unlocked(folder)
+    checkpoint = Checkpoints(folder / "checkpoints").newest()
+    if checkpoint is None:
+        raise FedGTError(
+            f"the run '{folder.name}' has no checkpoint, because no round was finished: "
+            "start it again with ./run.sh"
+        )
+    # A run without a name of its own is known by the number that Flower gave it.
+    values = checkpoint.facts.config | {"resume": True, "run-name": folder.name}
+    return RunConfig.build(values)
+
+
+def _run_folder(results: Path, name: str) -> Path:
+    journals = sorted(
+        results.glob("*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True
+    )
+    folders = {path.parent.name: path.parent for path in journals}
+    if not folders:
+        raise FedGTError(f"{results} holds no run: there is nothing to resume")
+    if name and name not in folders:
+        raise FedGTError(f"{results} holds no run '{name}'; there are: {', '.join(folders)}")
+    return folders[name] if name else next(iter(folders.values()))
+
+
+def _wait_until_unlocked(folder: Path) -> None:
+    deadline = time.monotonic() + _TIMEOUT
+    while is_locked(folder):
+        if time.monotonic() > deadline:
+            raise FedGTError(
+                f"the run '{folder.name}' is still running: './flwr.sh list fedgt' shows it, "
+                "'./flwr.sh stop RUN fedgt' ends it"
+            )
+        time.sleep(_POLL)

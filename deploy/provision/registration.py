@@ -1,0 +1,64 @@
+"""Registration of the kit's keys at the SuperLink.
+
+``flwr supernode register`` and ``unregister`` use the same control API, but do not tell which node
+has which key, and so cannot be run twice or undone by name.
+"""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from deploy.flower import ControlClient, connect_control, public_key_to_bytes
+from deploy.provision.pki import fingerprint
+from deploy.provision.registered_keys import RegisteredKeys
+
+_ATTEMPTS = 8
+_PAUSE = 2.0  # seconds
+
+
+@dataclass
+class RegistrationChanges:
+    """What a registration changed at the SuperLink: fingerprints by institution."""
+
+    added: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = field(default_factory=dict)
+
+
+def register(kit: Path) -> RegistrationChanges:
+    """Register the kit's keys at its SuperLink, and unregister the revoked ones."""
+    with connect_control(kit) as client:
+        return _register_with_retries(RegisteredKeys(kit), client)
+
+
+def _register_with_retries(keys: RegisteredKeys, client: ControlClient) -> RegistrationChanges:
+    """Retry on server errors: a SuperLink that just started may not have its database yet."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _register(keys, client)
+        except httpx.HTTPStatusError as error:
+            if not error.response.is_server_error:
+                raise
+            time.sleep(_PAUSE)
+    return _register(keys, client)
+
+
+def _register(keys: RegisteredKeys, client: ControlClient) -> RegistrationChanges:
+    known = client.registered_nodes()
+    changes = RegistrationChanges()
+    # Revoked keys first, so that a readmitted institution never has two nodes of its name.
+    for mark, key in keys.revoked().items():
+        if node := known.get(public_key_to_bytes(key)):
+            client.unregister_node(node.node_id)
+            changes.removed[node.name] = mark
+    for name in sorted(keys.names()):
+        public = keys.required(name)
+        key_bytes = public_key_to_bytes(public)
+        if key_bytes in known:
+            changes.kept[name] = fingerprint(public)
+        else:
+            client.register_node(key_bytes, name)
+            changes.added[name] = fingerprint(public)
+    return changes

@@ -1,0 +1,91 @@
+"""An institution's start script: it connects again after a fault, and ends where it is refused."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
+
+from deploy.engines.kit_host import TIMEOUT, Process
+from deploy.engines.local_federation import START_SUPERNODE
+from deploy.engines.ports import free_ports
+from deploy.engines.processes import ProcessMark, marked_processes
+from deploy.provision.kits import provision
+from tests.harness.federation import HarnessHost
+from tests.harness.fleet_api import add, fleet
+from tests.harness.kits import write_banks
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def kits(tmp_path: Path, port: int) -> Path:
+    source = write_banks(tmp_path, port=port)
+    own = f'name = "bank-a"\nport = {free_ports(1)[0]}'
+    source.write_text(source.read_text().replace('name = "bank-a"', own))
+    provision(source, tmp_path / "kits")
+    return tmp_path / "kits"
+
+
+@pytest.fixture
+def mark() -> Iterator[ProcessMark]:
+    with marked_processes() as mark:
+        yield mark
+
+
+def wait_for_line(host: HarnessHost, line: str, process: Process, *, times: int = 1) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while host.log.read_text().count(line) < times:
+        assert process.poll() is None, host.log.read_text()
+        assert time.monotonic() < deadline, host.log.read_text()
+        time.sleep(0.2)
+
+
+def test_a_fault_of_the_coordinator_is_survived(
+    kits: Path, port: int, mark: ProcessMark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, faults = FleetServicer.PullMessages, iter([True])
+
+    def pull(self: FleetServicer, *arguments: Any) -> Any:
+        if next(faults, False):
+            raise RuntimeError("database is locked")
+        return honest(self, *arguments)
+
+    monkeypatch.setattr(FleetServicer, "PullMessages", pull)
+    host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
+    with fleet(kits, port) as state:
+        add(state, kits, "bank-a")
+        process = host.start(START_SUPERNODE)
+        wait_for_line(host, "SuperNode ID", process, times=2)
+        assert "it is started again" in host.log.read_text()
+        process.terminate()
+        assert process.wait(TIMEOUT) == 0
+    # Its superexec looks now and then whether it is still there.
+    deadline = time.monotonic() + TIMEOUT
+    while mark.processes():
+        assert time.monotonic() < deadline, mark.processes()
+        time.sleep(0.2)
+
+
+def test_who_is_refused_ends_with_the_reason(kits: Path, port: int, mark: ProcessMark) -> None:
+    host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
+    with fleet(kits, port) as state:
+        add(state, kits, "bank-b")
+        assert host.start(START_SUPERNODE).wait(2 * TIMEOUT) == 1
+    log = host.log.read_text()
+    assert "the coordinator does not know this key" in log
+    assert "send node.pub to the coordinator" in log
+    assert log.count("it is started again") == 2
+
+
+def test_wrong_options_are_not_tried_twice(kits: Path, port: int, mark: ProcessMark) -> None:
+    host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
+    assert host.start(START_SUPERNODE, "--no-such-option").wait(TIMEOUT) == 2
+    assert "it is started again" not in host.log.read_text()

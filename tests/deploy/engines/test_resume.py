@@ -1,0 +1,170 @@
+"""Which runs can be resumed, and how the end of a run is reported."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.cli import main
+from deploy.engines import resume
+from deploy.engines.resume import resumable_config
+from deploy.engines.superlink_run import ExitCode, RunOutcome, outcome_of, read_settings
+from deploy.flower import RunState
+from fedgt_server.events import FailedEvent, JournalEvent, ResumeEvent
+from fedgt_server.journal import Journal
+from fedgt_server.lock import run_lock
+from fedgt_server.round_loop import RoundLoop
+from fedgt_server.strategy import FedGTStrategy
+from fedgt_server.wait import GaveUpError
+from shared.config import Scalar
+from shared.errors import FedGTError
+from tests.fedgt_server.grid import Node, ScriptedGrid, settings
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedgt_server.exchange._POLL", 0.005)
+    monkeypatch.setattr("fedgt_server.wait._POLL", 0.02)
+    monkeypatch.setattr(resume, "_TIMEOUT", 0.1)
+
+
+def play(folder: Path, *, stops_in: int, **changed: Scalar) -> None:
+    """Run until a round in which an institution is silent; 0 is the introduction."""
+    config = settings(**changed)
+    grid = ScriptedGrid(Node("a"), Node("b", silent={stops_in}))
+    federation = RoundLoop(grid, FedGTStrategy(config), folder)
+    if stops_in > config.rounds:
+        federation.run()
+        return
+    with pytest.raises(GaveUpError):
+        federation.run()
+
+
+def test_nothing_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(FedGTError, match="holds no run: there is nothing to resume"):
+        resumable_config(tmp_path)
+    play(tmp_path / "first", stops_in=2)
+    with pytest.raises(FedGTError, match="holds no run 'second'; there are: first"):
+        resumable_config(tmp_path, "second")
+
+
+def test_before_the_first_round_there_is_no_checkpoint(tmp_path: Path) -> None:
+    play(tmp_path / "first", stops_in=0)
+    with pytest.raises(FedGTError, match=r"'first' has no checkpoint.*start it again"):
+        resumable_config(tmp_path)
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    play(tmp_path / "first", stops_in=9)
+    with pytest.raises(FedGTError, match="'first' is finished"):
+        resumable_config(tmp_path)
+
+
+def test_a_running_run(tmp_path: Path) -> None:
+    play(tmp_path / "first", stops_in=2)
+    with (
+        run_lock(tmp_path / "first"),
+        pytest.raises(FedGTError, match="'first' is still running"),
+    ):
+        resumable_config(tmp_path)
+
+
+def test_settings_are_those_of_the_run(tmp_path: Path) -> None:
+    play(tmp_path / "7123", stops_in=2, tau=3.5, seed=4)
+    assert resumable_config(tmp_path) == settings(tau=3.5, seed=4, resume=True, run_name="7123")
+    assert resumable_config(tmp_path, "7123").run_name == "7123"
+
+
+def test_the_last_at_work_is_resumed(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        play(tmp_path / name, stops_in=2)
+    play(tmp_path / "a", stops_in=3, resume=True)
+    assert resumable_config(tmp_path).run_name == "a"
+
+
+def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    play(tmp_path / "first", stops_in=3)
+    newest = tmp_path / "first" / "checkpoints" / "round-000002.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-3])
+    assert resumable_config(tmp_path).resume
+    newest.with_name("round-000001.json").write_text("{")
+    with pytest.raises(FedGTError, match="no checkpoint"):
+        resumable_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("status", "sub_status", "details", "last", "outcome"),
+    [
+        ("finished", "completed", "", ResumeEvent(after_round=1), RunOutcome(ExitCode.finished)),
+        (
+            "finished",
+            "failed",
+            "ServerApp failed with exception: round 3: 1 of 2 answered",
+            FailedEvent(reason="round 3: 1 of 2 answered", status="gave-up"),
+            RunOutcome(ExitCode.gave_up, "round 3: 1 of 2 answered"),
+        ),
+        (
+            "finished",
+            "failed",
+            "ServerApp failed with exception: bank-b has\n other columns",
+            FailedEvent(reason="bank-b has other columns", status="failed"),
+            RunOutcome(ExitCode.failed, "bank-b has other columns"),
+        ),
+        (
+            "finished",
+            "failed",
+            "No heartbeat received from the task",
+            None,
+            RunOutcome(
+                ExitCode.failed,
+                "the ServerApp ended without a message: ./resume.sh continues the run",
+            ),
+        ),
+        ("finished", "stopped", "", None, RunOutcome(ExitCode.failed, "the run is stopped")),
+        ("running", "", "", None, RunOutcome(ExitCode.failed, "the run is running")),
+    ],
+)
+def test_the_outcome_of_a_run(
+    status: str, sub_status: str, details: str, last: JournalEvent | None, outcome: RunOutcome
+) -> None:
+    assert outcome_of(RunState(status, sub_status, details), last) == outcome
+
+
+def test_a_run_that_gave_up_says_so_in_its_journal(tmp_path: Path) -> None:
+    play(tmp_path / "first", stops_in=2)
+    last = Journal(tmp_path / "first" / "journal.jsonl").last()
+    state = RunState("finished", "failed", "any words")
+    assert outcome_of(state, last).exit_code is ExitCode.gave_up
+
+
+def test_settings_of_a_run_are_checked_before_it_starts(tmp_path: Path) -> None:
+    source = tmp_path / "run.toml"
+    with pytest.raises(FedGTError, match="no such file"):
+        read_settings(source)
+    for text, message in (("rounds =", "not valid TOML"), ("round = 1", "no setting 'round'")):
+        source.write_text(text)
+        with pytest.raises(FedGTError, match=message):
+            read_settings(source)
+    # What a method has by default counts, though Flower would send the app's own defaults.
+    source.write_text('method = "fedavg"')
+    assert read_settings(source).ldp == "off"
+
+
+@pytest.mark.parametrize("command", ["launch", "resume"])
+def test_no_kit_is_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    play(tmp_path / "runs" / "first", stops_in=2)
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(f"federation = {json.dumps('banks')}\n")
+    monkeypatch.setattr(sys, "argv", ["fedgt", command])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "fedgt: . is no coordinator's kit: name its folder"
+    )
