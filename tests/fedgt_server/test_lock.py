@@ -56,9 +56,14 @@ def test_a_killed_process_frees_the_lock(tmp_path: Path) -> None:
 def test_a_child_process_does_not_keep_the_lock(tmp_path: Path) -> None:
     with run_lock(tmp_path):
         child = subprocess.Popen(
-            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False
+            [sys.executable, "-c", "print('started', flush=True); input()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            close_fds=False,
         )
     try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"started\n"
         assert not is_locked(tmp_path)
     finally:
         child.kill()
