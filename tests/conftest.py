@@ -15,7 +15,7 @@ _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 
 @pytest.fixture(scope="session")
 def datasets() -> Path:
-    """The folder of the real benchmark files; tests that need it are skipped without it."""
+    """Return the folder of the real benchmark files; skip tests that need it without it."""
     named = os.environ.get("FEDGT_DATA")
     folder = Path(named) if named else _BESIDE
     if not (folder / "planetoid" / "Cora" / "raw").is_dir():
@@ -25,13 +25,13 @@ def datasets() -> Path:
 
 @pytest.fixture(scope="session")
 def graph_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache shared by the tests of one run, so that each real dataset is converted once."""
+    """Return a cache for all tests of one run, so that each real dataset is converted once."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def real_data(datasets: Path, graph_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The environment in which real datasets are found without a ``data_dir``."""
+    """Set the environment in which real datasets are found without a ``data_dir``."""
     monkeypatch.setenv("FEDGT_DATA", str(datasets))
     monkeypatch.setenv("FEDGT_CACHE", str(graph_cache))
     return datasets
@@ -39,7 +39,7 @@ def real_data(datasets: Path, graph_cache: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The environment of a new machine without a network; its empty cache."""
+    """Set the environment of a new machine without a network; return its empty cache."""
 
     def unreachable(*_: object, **__: object) -> None:
         raise OSError("no network")
