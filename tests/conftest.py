@@ -25,7 +25,7 @@ def datasets() -> Path:
 
 @pytest.fixture(scope="session")
 def graph_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a cache shared by the tests of a run, so that each dataset is converted once."""
+    """Return a cache for all tests of one run, so that each real dataset is converted once."""
     return tmp_path_factory.mktemp("cache")
 
 

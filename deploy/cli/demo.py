@@ -15,6 +15,7 @@ from deploy.engines.in_process import with_output_paths
 from deploy.engines.local_deployment import DATA_NOTE, three_banks, train_alone, train_together
 from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import marked_processes
+from deploy.engines.simulation import INSTALL_SIMULATION, is_simulation_installed
 from deploy.settings import resolve_settings
 from fedgt_server.result import Result
 from shared.config import Scalar
@@ -77,10 +78,21 @@ def _run_simulated(rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
             "seed": seed,
         }
         config = resolve_settings(with_output_paths(values, out, _CLIENTS))
-        if method == "fedgt" and show:
-            status_console.print("starting Flower's simulation, which takes about half a minute")
+        if engine is Engine.flower:
+            engine = _available_engine(show=show)
         results[method] = run_with_progress(config, _CLIENTS, engine, show=show)
     return results
+
+
+def _available_engine(*, show: bool) -> Engine:
+    """Return Flower's simulation, or one process, with the same result, where Ray is missing."""
+    if is_simulation_installed():
+        text = "starting Flower's simulation, which takes about half a minute"
+    else:
+        text = f"running in one process; for Flower's simulation: {INSTALL_SIMULATION}"
+    if show:
+        status_console.print(text, soft_wrap=True, highlight=False, markup=False)
+    return Engine.flower if is_simulation_installed() else Engine.inprocess
 
 
 def _run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, Result]:

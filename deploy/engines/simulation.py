@@ -28,6 +28,7 @@ from fedgt_server.round_loop import Observer
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
+INSTALL_SIMULATION = "pip install 'fedgt[simulation]'"
 _START = 90.0  # seconds for the SuperLink to listen
 _POLL = 0.3  # seconds
 
@@ -40,7 +41,8 @@ def run_simulation(config: RunConfig, clients: int, observe: Observer = lambda _
     FedGTError
         In one line, with the reason where the coordinator gave one.
     """
-    _check_installed()
+    if not is_simulation_installed():
+        raise FedGTError(f"Flower's simulation needs Ray: {INSTALL_SIMULATION}")
     out = Path(config.results_dir) / config.run_name
     out.mkdir(parents=True, exist_ok=True)
     (out / "result.json").unlink(missing_ok=True)  # of the run that is resumed
@@ -174,9 +176,9 @@ def _environment(scratch: Path, home: Path) -> dict[str, str]:
     }
 
 
-def _check_installed() -> None:
-    if find_spec("ray") is None:
-        raise FedGTError("Flower's simulation needs Ray: pip install 'fedgt[simulation]'")
+def is_simulation_installed() -> bool:
+    """Tell whether Ray, which Flower's simulation needs, is installed."""
+    return find_spec("ray") is not None
 
 
 def _short_folder() -> str | None:

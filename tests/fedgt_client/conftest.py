@@ -21,7 +21,7 @@ def one_thread() -> None:
 
 @pytest.fixture
 def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessMark]:
-    """Finds the workers of a test; none is left after it."""
+    """Find the workers of a test; none is left after it."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -35,6 +35,6 @@ def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process
 
 @pytest.fixture
 def alba(tmp_path: Path, workers: ProcessMark) -> Institution:
-    """An institution with a small graph."""
+    """Return an institution with a small graph."""
     two_groups().save(tmp_path / "data")
     return Institution(tmp_path / "data", tmp_path / "state")

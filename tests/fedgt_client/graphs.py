@@ -12,7 +12,7 @@ from shared.config import RunConfig, Scalar
 
 
 def settings(**changed: Scalar) -> RunConfig:
-    """A small, quick model on the CPU."""
+    """Return the settings of a small, quick model on the CPU."""
     values: dict[str, Scalar] = {
         "hidden": 16,
         "heads": 2,
@@ -52,7 +52,7 @@ def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> G
 
 
 def without_links(graph: Graph) -> Graph:
-    """The same nodes, alone."""
+    """Return the same nodes without links."""
     return replace(
         graph,
         indptr=np.zeros(graph.num_nodes + 1, np.int64),

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from deploy.cli import demo, main
-from deploy.cli.run import Engine
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -117,9 +116,9 @@ def test_for_people(
 def test_demo_replaces_the_demo_before_and_nothing_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Run without Flower, which has tests of its own."""
+    """Run where Ray is not installed; Flower's simulation has tests of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "_ENGINES", dict.fromkeys(demo._ENGINES, Engine.inprocess))
+    monkeypatch.setattr(demo, "is_simulation_installed", lambda: False)
     kept = tmp_path / "runs" / "demo" / "notes.txt"
     for _ in range(2):
         code, text, errors = fedgt(capsys, monkeypatch, "demo", "--rounds", "1", "--json")
@@ -131,6 +130,7 @@ def test_demo_replaces_the_demo_before_and_nothing_else(
         if kept.exists():
             assert kept.read_text() == "mine"
         kept.write_text("mine")
-    _, text, _ = fedgt(capsys, monkeypatch, "demo", "--rounds", "1")
+    _, text, errors = fedgt(capsys, monkeypatch, "demo", "--rounds", "1")
+    assert "pip install 'fedgt[simulation]'" in errors
     assert "mean" in text
     assert "results: runs/demo" in text

@@ -10,12 +10,12 @@ from tests.fedgt_client.graphs import settings, two_groups
 def institution(
     method: str, graph: Graph | None = None, name: str = "alba", /, **changed: Scalar
 ) -> ClientMethod:
-    """A small institution of the named method."""
+    """Return a small institution that trains with the named method."""
     return client_method(graph or two_groups(), settings(method=method, **changed), name)
 
 
 def federated(method: ClientMethod, rounds: int) -> list[LocalResult]:
-    """Rounds in which the coordinator sends back what it got."""
+    """Train for some rounds in which the coordinator returns what it got."""
     results, model = [], method.initial_arrays()
     for number in range(1, rounds + 1):
         results.append(method.fit(model, number))

@@ -48,7 +48,7 @@ def assert_same(found: Arrays, expected: Arrays) -> None:
 
 
 def federated(method: FedGT, rounds: int, first: int = 1) -> list[LocalResult]:
-    """Rounds in which the coordinator sends back what it got."""
+    """Train for some rounds in which the coordinator returns what it got."""
     results, model = [], method.initial_arrays()
     for number in range(first, first + rounds):
         results.append(method.fit(model, number))

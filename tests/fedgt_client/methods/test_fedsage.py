@@ -26,7 +26,7 @@ def fedsage(graph: Graph | None = None, **changed: Scalar) -> FedSage:
 
 
 def sent(method: FedSage, round_number: int) -> Arrays:
-    """What a coordinator might send: rows and gradients of others, later a model."""
+    """Return what a coordinator sends: rows and gradients of others, later a model."""
     if round_number > GENERATOR:
         return method.initial_arrays()
     rng = np.random.default_rng(round_number)

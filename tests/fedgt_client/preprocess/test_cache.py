@@ -12,7 +12,7 @@ from tests.fedgt_client.graphs import settings, two_groups
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Computing anything from now on is a failure."""
+    """Fail if anything is computed from now on."""
 
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("prepared again")

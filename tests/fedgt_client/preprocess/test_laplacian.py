@@ -20,7 +20,7 @@ def laplacian(graph: Graph) -> Matrix:
 
 
 def joined(*graphs: Graph) -> Graph:
-    """The graphs side by side, without links between them."""
+    """Return one graph of several, without links between them."""
     links, offset = [], 0
     for graph in graphs:
         sources, targets = graph.arcs()
@@ -30,7 +30,7 @@ def joined(*graphs: Graph) -> Graph:
 
 
 def connected(num_nodes: int, seed: int) -> Graph:
-    """A ring with chords."""
+    """Return a ring with chords."""
     rng = np.random.default_rng(seed)
     chords = rng.integers(0, num_nodes, (num_nodes, 2))
     around = [(i, (i + 1) % num_nodes) for i in range(num_nodes)]

@@ -51,7 +51,7 @@ def round_of(*names: str, offset: int = 0) -> dict[str, Update]:
 
 
 def play(method: FedGT, updates: Mapping[str, Update]) -> dict[str, Arrays]:
-    """What a round's institutions get after it."""
+    """Return what a round's institutions are sent after it."""
     for name in updates:
         method.message(name)
     method.aggregate(updates)

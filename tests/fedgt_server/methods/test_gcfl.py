@@ -11,7 +11,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 def round_of(number: int, *, apart: bool) -> dict[str, Update]:
-    """a and b pull one way with rising gradients, c and d the other with falling ones."""
+    """Let a and b pull one way with rising gradients, c and d the other with falling ones."""
     updates = {}
     for index, name in enumerate(NAMES):
         side = 1.0 if index < 2 or not apart else -1.0
