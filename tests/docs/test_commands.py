@@ -4,7 +4,6 @@ A comment before a block says how it is tested; ``<!-- test all: ... -->`` speak
 
 - ``<!-- test: run -->``: the commands run here, in a scratch folder that the blocks of a document
   share. ``run, with "A" as "B"`` replaces A by B first, to keep the test short.
-- ``<!-- test: slow -->``: as ``run``, in the slow tier.
 - ``<!-- test: dry run -->``: only ``make`` targets, checked with ``make --dry-run``.
 - ``<!-- test: covered by test_x -->``: another test runs the commands.
 - ``<!-- test: needs other machines -->``
@@ -24,7 +23,7 @@ from tests.docs.documents import DOCUMENTS, ROOT, SHELLS, Block, blocks
 
 COMMANDS = [block for page in DOCUMENTS for block in blocks(page) if block.language in SHELLS]
 _MANNER = re.compile(
-    r"(?P<manner>run|slow|dry run|needs other machines|covered by (?P<tests>test_\w+(, test_\w+)*))"
+    r"(?P<manner>run|dry run|needs other machines|covered by (?P<tests>test_\w+(, test_\w+)*))"
     r'(?P<replaced>(, with "[^"]+" as "[^"]+")*)'
 )
 _REPLACED = re.compile(r'with "([^"]+)" as "([^"]+)"')
@@ -36,15 +35,9 @@ def manner(block: Block) -> str:
     return found["manner"]
 
 
-def chosen(*manners: str) -> list[object]:
-    """Return the blocks to run, as parameters; those marked slow are in the slow tier."""
-    found = [block for block in COMMANDS if block.test.startswith(manners)]
-    return [
-        pytest.param(
-            block, id=block.name, marks=[pytest.mark.slow] if block.test.startswith("slow") else []
-        )
-        for block in found
-    ]
+def chosen(how: str) -> list[object]:
+    """Return the blocks that are tested in one way, as parameters."""
+    return [pytest.param(b, id=b.name) for b in COMMANDS if b.test.startswith(how)]
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
@@ -100,7 +93,8 @@ def _write_tables(folder: Path) -> None:
     pq.write_table(transfers, folder / "transfers.parquet")
 
 
-@pytest.mark.parametrize("block", chosen("run", "slow"))
+@pytest.mark.slow
+@pytest.mark.parametrize("block", chosen("run"))
 def test_commands_run(
     block: Block, folders: dict[Path, Path], request: pytest.FixtureRequest, graph_cache: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_failing_job_is_named_and_the_others_go_on(tmp_path: Path, surrounding
     assert not list((tmp_path / ".locks").iterdir())
 
 
+@pytest.mark.slow
 def test_a_kind_that_there_is_not(tmp_path: Path) -> None:
     state, _ = done([Job("consortium", "disjoint", 3, kind="dance")], tmp_path)
     assert "kind is 'dance', expected one of run" in next(iter(state.failed.values()))
@@ -79,6 +80,7 @@ def test_cheap_ones_first(tmp_path: Path) -> None:
     assert unfinished([dear, cheap, statistics_of()], tmp_path) == [statistics_of(), cheap, dear]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("succeeds", [True, False])
 def test_what_another_scheduler_does_is_waited_for(succeeds: bool, tmp_path: Path) -> None:
     lock = JobLock.acquire(tmp_path, statistics_of())
@@ -101,6 +103,7 @@ def test_what_another_scheduler_does_is_waited_for(succeeds: bool, tmp_path: Pat
     assert not list((tmp_path / ".locks").iterdir())
 
 
+@pytest.mark.slow
 def test_a_run_takes_the_scheduler_s_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "experiments"
     other.mkdir()

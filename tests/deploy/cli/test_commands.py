@@ -66,6 +66,7 @@ def test_the_list_of_commands_tells_what_each_does(name: str) -> None:
     assert lazy.help == inspect.cleandoc(loaded.help or "").split("\n\n")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

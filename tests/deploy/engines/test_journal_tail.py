@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from deploy.engines.journal_tail import JournalTail, follow_run
 from fedgt_server.events import RoundEvent
 from fedgt_server.journal import Journal
@@ -46,6 +48,7 @@ def test_a_run_that_has_not_begun(tmp_path: Path) -> None:
     assert list(JournalTail(tmp_path / "journal.jsonl").rounds()) == []
 
 
+@pytest.mark.slow
 def test_a_run_is_followed_to_its_end_not_to_that_of_its_process(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     seen: list[RoundEvent] = []

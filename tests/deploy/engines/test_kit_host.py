@@ -12,6 +12,8 @@ from deploy.engines.processes import ProcessMark, marked_processes
 from shared.errors import FedGTError
 from tests.harness.federation import HarnessHost
 
+pytestmark = pytest.mark.slow
+
 _SHOW = '#!/bin/sh\necho "$1 $PWD $FEDGT_STATE. $LAND."\n'
 _SLEEP = "#!/bin/sh\necho awake\nsleep 300\n"
 

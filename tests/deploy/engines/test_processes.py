@@ -12,6 +12,8 @@ import pytest
 from deploy.engines.processes import ProcessMark, marked_processes
 from tests.harness.processes import kill_process_tree
 
+pytestmark = pytest.mark.slow
+
 # Starts a process that outlives it, in a session of its own and with nothing in its environment.
 _PARENT = """
 import subprocess, sys, time
