@@ -21,7 +21,7 @@ class NodeConfig(BaseModel):
     """The settings of one institution's supernode, or of one simulated institution."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=_kebab, populate_by_name=True
+        frozen=True, extra="forbid", alias_generator=_kebab, validate_by_name=True
     )
 
     institution: str = Field(
@@ -70,7 +70,7 @@ class NodeConfig(BaseModel):
             In one line that names the key, the value seen and what would be right.
         """
         try:
-            return cls.model_validate(dict(values))
+            return cls.model_validate(dict(values), by_alias=True, by_name=False)
         except ValidationError as error:
             raise FedGTError(_first_error(error)) from None
 
@@ -99,10 +99,10 @@ def _first_error(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
-    key = _kebab(str(first["loc"][0]))
+    key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         known = [_kebab(name) for name in NodeConfig.model_fields]
         nearest = get_close_matches(key, known, n=1)
         hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}"
-        return f"--node-config has no key '{key}': {hint}"
-    return f"{key} is {first['input']!r} in --node-config: {message[0].lower()}{message[1:]}"
+        return f"the node config has no key '{key}': {hint}"
+    return f"{key} is {first['input']!r} in the node config: {message[0].lower()}{message[1:]}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.provision.federation_spec import Address
+from fedgt_client.node import NodeConfig
 from shared.errors import FedGTError
 
 
@@ -18,7 +19,7 @@ class InstitutionKit:
     folder: Path
     institution: str
     coordinator: Address
-    node_config: dict[str, Any]
+    node: NodeConfig
 
     @classmethod
     def open(cls, folder: Path) -> "InstitutionKit":
@@ -28,12 +29,22 @@ class InstitutionKit:
         with _damage_told(source):
             address = Address.parse(str(facts["coordinator"]))
             institution = str(facts["institution"])
-        return cls(folder, institution, address, _read(folder / "node.toml"))
+        node_file = folder / "node.toml"
+        try:
+            node = NodeConfig.parse(_read(node_file))
+        except FedGTError as error:
+            raise FedGTError(f"{node_file}: {error}") from None
+        return cls(folder, institution, address, node)
 
-    def place(self, key: str) -> Path | None:
-        """Return a path of ``node.toml``; relative ones begin in the kit."""
-        value = self.node_config.get(key)
-        return self.folder / str(value) if value else None
+    @property
+    def data_dir(self) -> Path:
+        """The institution's graph; a relative path begins in the kit."""
+        return self.folder / self.node.data_dir
+
+    @property
+    def state_dir(self) -> Path:
+        """The institution's durable state; a relative path begins in the kit."""
+        return self.folder / (self.node.state_dir or "state")
 
 
 @dataclass(frozen=True)

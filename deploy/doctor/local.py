@@ -35,7 +35,7 @@ def check_programs(programs: tuple[str, ...]) -> Check:
 
 def check_identity(kit: InstitutionKit) -> Check:
     """Check that the institution has the name that it is registered under."""
-    said = kit.node_config.get("institution")
+    said = kit.node.institution
     if said != kit.institution:
         return failed(
             "name",
@@ -82,11 +82,8 @@ def check_authority(kit: InstitutionKit) -> Check:
 
 def check_data(kit: InstitutionKit) -> Check:
     """Check that the data opens, can be trained on, and follows the agreed schema."""
-    folder = kit.place("data-dir")
-    if folder is None:
-        return failed("data", "node.toml names no data-dir", 'write data-dir = "…" into it')
     try:
-        graph = Graph.open(folder)
+        graph = Graph.open(kit.data_dir)
         schema_file = kit.folder / "schema.json"
         schema = Schema.load(schema_file) if schema_file.exists() else None
     except (FedGTError, OSError) as error:
@@ -117,13 +114,13 @@ def _difference(graph: Graph, schema: Schema) -> str | None:
 
 def check_room(kit: InstitutionKit) -> Check:
     """Check that the state folder is writable and has room."""
-    folder = kit.place("state-dir") or kit.folder / "state"
+    folder = kit.state_dir
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return failed(
             "disk", f"{existing} cannot be written", "name another state-dir in node.toml"
         )
-    needed = _GIB + _MULTIPLE * _size(kit.place("data-dir"))
+    needed = _GIB + _MULTIPLE * _size(kit.data_dir)
     free = shutil.disk_usage(existing).free
     finding = f"{free / _GIB:.1f} GiB free for {folder}"
     if free < needed:
@@ -131,8 +128,8 @@ def check_room(kit: InstitutionKit) -> Check:
     return ok("disk", finding)
 
 
-def _size(folder: Path | None) -> int:
-    if folder is None or not folder.is_dir():
+def _size(folder: Path) -> int:
+    if not folder.is_dir():
         return 0
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 

@@ -11,6 +11,7 @@ from deploy.provision.kit_files import KitWriter, private_folder
 from deploy.provision.registered_keys import COORDINATOR, RegisteredKeys
 from deploy.provision.rendering import render, render_toml
 from fedgt_client.data.schema import Schema
+from fedgt_client.node import NodeConfig
 from shared.errors import FedGTError
 
 COMPOSE = "docker-compose.yml"
@@ -171,11 +172,9 @@ class _KitMaker:
         }
         if not Path(institution.state_dir).is_absolute():
             private_folder(folder / institution.state_dir)
-        node_config = {
-            "institution": name,
-            "data-dir": institution.data_dir,
-            "state-dir": institution.state_dir,
-        }
+        node = NodeConfig(
+            institution=name, data_dir=institution.data_dir, state_dir=institution.state_dir
+        )
         kit = {
             "federation": self.federation.name,
             "institution": name,
@@ -190,7 +189,7 @@ class _KitMaker:
         self._writer.write(folder / "README.md", render("institution.md", values))
         if self._schema is not None:
             self._writer.write(folder / "schema.json", self._schema)
-        self._writer.write_once(folder / "node.toml", render_toml("node.toml", node_config))
+        self._writer.write_once(folder / "node.toml", render_toml("node.toml", node.to_flower()))
         mark = pki.fingerprint(public) if public else None
         self.result.institutions.append(Kit(name, folder, state, mark))
 

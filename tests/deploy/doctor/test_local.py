@@ -84,7 +84,6 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], object]:
     [
         (edit("node.toml", '"bank-a"', '"bank-b"'), "name", "says institution", "bank-a"),
         (lambda kit: shutil.rmtree(kit / "data"), "data", "holds no graph", "data-dir"),
-        (edit("node.toml", "data-dir", "data_dir"), "data", "names no data-dir", "data-dir"),
         (other_features, "data", "feature 0 is 'g0' in the data and 'f0'", "--schema"),
         (fewer_classes, "data", "class 1 is 'nothing' in the data and 'odd'", "--schema"),
         (untrainable, "data", "no node is in the training split", "labels"),
@@ -116,6 +115,12 @@ def test_no_kit(folder: Path, name: str) -> None:
         InstitutionKit.open(folder)
     (folder / name).unlink()
     with pytest.raises(FedGTError, match="is missing: name a kit"):
+        InstitutionKit.open(folder)
+
+
+def test_a_key_of_node_toml_that_does_not_exist(folder: Path) -> None:
+    edit("node.toml", "data-dir", "data_dir")(folder)
+    with pytest.raises(FedGTError, match=r"node\.toml: .*'data_dir': did you mean 'data-dir'"):
         InstitutionKit.open(folder)
 
 
