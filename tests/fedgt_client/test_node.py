@@ -25,7 +25,7 @@ OWN: dict[str, Scalar] = {"institution": "alba", "data-dir": "data"}
         ({"partition-id": 0, "num-partitions": 0}, "num-partitions is 0 .*greater than or equal"),
         ({**OWN, "worker": "perhaps"}, "worker is 'perhaps' in the node config: .*valid boolean"),
         ({**OWN, "state-dir": 5}, "state-dir is 5 in the node config: .*valid string"),
-        ({**OWN, "data_dri": "x"}, "no key 'data-dri': did you mean 'data-dir'?"),
+        ({**OWN, "data_dri": "x"}, "no key 'data_dri': did you mean 'data-dir'?"),
         ({**OWN, "sate-dir": "x"}, "no key 'sate-dir': did you mean 'state-dir'?"),
         ({**OWN, "xyzzy": 1}, "no key 'xyzzy': there are: institution, data-dir, state-dir"),
     ],
