@@ -229,13 +229,13 @@ class FedGTStrategy(Strategy):
         validation = mean_metric(institutions, "val_accuracy")
         best = self._update_best(current.number, validation, institutions)
         facts = {
+            **report.facts,  # first: a method cannot overwrite what follows
             "round": current.number,
             "val_accuracy": validation,
             "test_accuracy": mean_metric(institutions, "test_accuracy"),
             "best_round": best.number,
             "institutions": institutions,
             "warnings": report.warnings,
-            **report.facts,
             "missing": sorted(current.members - updates.keys()),
             "seconds": time.monotonic() - current.started,
         }

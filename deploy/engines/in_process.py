@@ -1,10 +1,10 @@
-"""A whole run on one machine, by either engine."""
+"""A whole run in one process."""
 
 import os
 from pathlib import Path
 
 from deploy.engines.in_process_grid import InProcessGrid
-from fedgt_client.app import app
+from fedgt_client.app import create_app
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.node import NodeConfig
 from fedgt_server.result import Result
@@ -20,7 +20,7 @@ def with_output_paths(values: dict[str, Scalar], out: Path, clients: int) -> dic
     data_dir = str(values.get("data-dir") or os.environ.get("FEDGT_DATA") or "")
     return {
         "min-institutions": clients,
-        # On one machine nobody comes later, and nobody mends anything meanwhile.
+        # All institutions are here from the start, and nobody repairs anything during the run.
         "give-up-after": 60.0,
         **values,
         # Other processes need not share this one's working directory or environment.
@@ -38,7 +38,7 @@ def check_output_folder(out: Path, *, resume: bool) -> None:
 
 
 def check_data(config: RunConfig, clients: int) -> None:
-    """Divide the dataset before anything starts: its faults are better told once, here."""
+    """Partition the dataset before anything starts, so that an error in it is reported once."""
     open_institution(NodeConfig(partition_id=0, num_partitions=clients), config)
 
 
@@ -52,8 +52,8 @@ def run_institutions(
     config: RunConfig, nodes: list[NodeConfig], observe: Observer = lambda _: None
 ) -> Result:
     """Run institutions that say where their data is, as supernodes do, in this process."""
-    here = {"worker": False, "keep_state": config.checkpoints}
-    node_configs = [node.model_copy(update=here).to_flower() for node in nodes]
-    grid = InProcessGrid(app, node_configs, config.to_flower())
+    here = {"worker": False, "keep-state": config.checkpoints}
+    node_configs = [node.to_flower() | here for node in nodes]
+    grid = InProcessGrid(create_app(), node_configs, config.to_flower())
     folder = Path(config.results_dir) / config.run_name
     return RoundLoop(grid, FedGTStrategy(config), folder, observe).run()

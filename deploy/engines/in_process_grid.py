@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from flwr.app import Context, Error, Message, RecordDict, UserConfig
+from flwr.app import Context, Message, RecordDict, UserConfig
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from deploy.flower import NodeInfo, Run, assign_message_id, identify_as_superlink
+from shared.flower import error_reply
 
 
 class InProcessGrid(Grid):
@@ -80,7 +80,4 @@ class InProcessGrid(Grid):
         try:
             return self._app(message, self._contexts[message.metadata.dst_node_id])
         except Exception as error:  # as Flower's own runtime does: a failing node fails alone
-            reason = f"{type(error).__name__}: {error}"
-            return Message(
-                Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason), reply_to=message
-            )
+            return error_reply(message, f"{type(error).__name__}: {error}")

@@ -27,10 +27,10 @@ class Forwarder:
     def __init__(self, supernode: Supernode) -> None:
         self._supernode = supernode
 
-    def forward(self, message: Message, context: Context) -> Message:
+    def forward(self, message: Message, context: Context, node: NodeConfig) -> Message:
         """Return the worker's reply, which must come by the round's deadline."""
         config = RunConfig.build(context.run_config)
-        directory = WorkerDirectory.create(NodeConfig.parse(context.node_config))
+        directory = WorkerDirectory.create(node)
         spec = WorkerSpec(context.run_id, config.worker_idle, self._supernode)
         try:
             return _call(directory, spec, message, context, self._until(config.round_deadline))

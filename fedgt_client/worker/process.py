@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from fedgt_client.node import NodeConfig
 from fedgt_client.worker.supernode import Supernode
 from fedgt_client.worker.transport import Check
@@ -97,15 +99,17 @@ class WorkerDirectory:
     @contextmanager
     def locked(self, check: Check) -> Iterator[None]:
         """Let nobody else start or stop a worker meanwhile."""
-        with (self.path / "lock").open("w") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    check()
-                    time.sleep(_POLL)
+        lock = FileLock(self.path / "lock")
+        while True:
+            try:
+                lock.acquire(timeout=_POLL)
+                break
+            except Timeout:
+                check()
+        try:
             yield
+        finally:
+            lock.release()
 
 
 def write_info(pid_lock: int, run: int) -> None:

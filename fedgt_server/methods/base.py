@@ -15,7 +15,7 @@ from shared.wire import Arrays, Profile, Update
 class RoundReport:
     """What a method adds to the journal of a round."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)  # JSON values; RoundEvent checks them
     warnings: list[str] = field(default_factory=list)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from deploy.engines.in_process import run_in_process
-from fedgt_client.app import clients
 from fedgt_client.methods import METHODS
 from fedgt_server.events import RoundEvent
 from fedgt_server.methods import METHODS as SERVER_METHODS
@@ -96,12 +95,6 @@ UPLOADS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_clients() -> None:
-    """No client of an earlier test is in memory."""
-    clients.clear()
-
-
 def rounds_of(out: Path) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in (out / "journal.jsonl").open()]
     return [event for event in events if event["event"] == "round"]
@@ -128,7 +121,6 @@ def test_golden_run(name: str, tmp_path: Path) -> None:
     assert uploads <= set(SERVER_METHODS[golden.method].uploads)
     rounds = rounds_of(tmp_path / "a")
     assert [len(line["institutions"]) for line in rounds] == [CLIENTS] * golden.rounds
-    clients.clear()
     run_in_process(small(tmp_path / "b", **golden.values()), CLIENTS)
     assert saved_bytes(tmp_path / "b") == saved_bytes(tmp_path / "a")
 
@@ -152,6 +144,5 @@ def test_resumed_run(method: str, last: int, tmp_path: Path) -> None:
     run_in_process(small(tmp_path / "whole", **values), CLIENTS)
     with pytest.raises(KeyboardInterrupt):
         run_in_process(small(tmp_path / "halves", **values), CLIENTS, interrupt)
-    clients.clear()
     run_in_process(small(tmp_path / "halves", **values, resume=True), CLIENTS)
     assert saved_bytes(tmp_path / "halves") == saved_bytes(tmp_path / "whole")

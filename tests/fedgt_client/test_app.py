@@ -3,36 +3,32 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from flwr.app import Message, MessageType, RecordDict
 
 from deploy.engines.in_process_grid import InProcessGrid
-from fedgt_client import app as client_app
-from fedgt_client.app import app
+from fedgt_client.adapter import ClientCache
+from fedgt_client.app import create_app
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings, two_groups, without_links
 
 
 @pytest.fixture(autouse=True)
-def no_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No client of another test is in memory."""
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what an institution writes in the test's folder."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
-    client_app.clients.clear()
-    yield
-    client_app.clients.clear()
 
 
-def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
+def grid(tmp_path: Path, clients: ClientCache | None = None, **changed: Scalar) -> InProcessGrid:
     """Two institutions with data of their own, and one that has none."""
     two_groups().save(tmp_path / "alba")
     without_links(two_groups(seed=1)).save(tmp_path / "bree")
     return InProcessGrid(
-        app,
+        create_app(clients),
         [
             {"institution": name, "data-dir": str(tmp_path / name), "worker": False}
             for name in ("alba", "bree", "cork")
@@ -149,20 +145,21 @@ def test_farewell(tmp_path: Path) -> None:
 
 
 def test_clients_stay_in_memory_within_a_run(tmp_path: Path) -> None:
-    nodes = grid(tmp_path, run_name="one")
+    clients = ClientCache()
+    nodes = grid(tmp_path, clients, run_name="one")
     introduce(nodes, 1)
     introduce(nodes, 2)
-    kept = list(client_app.clients)
+    kept = list(clients)
     introduce(nodes, 1)
-    assert list(client_app.clients) == kept
-    introduce(grid_again(tmp_path), 1)
-    (new,) = client_app.clients
+    assert list(clients) == kept
+    introduce(grid_again(tmp_path, clients), 1)
+    (new,) = clients
     assert new not in kept
 
 
-def grid_again(tmp_path: Path) -> InProcessGrid:
+def grid_again(tmp_path: Path, clients: ClientCache) -> InProcessGrid:
     return InProcessGrid(
-        app,
+        create_app(clients),
         [{"institution": "alba", "data-dir": str(tmp_path / "alba"), "worker": False}],
         settings(run_name="two").to_flower(),
     )

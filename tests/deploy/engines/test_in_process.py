@@ -10,7 +10,6 @@ from flwr.common import NDArrays
 from flwr.common import Scalar as FlowerScalar
 
 from deploy.engines.in_process import run_in_process
-from fedgt_client.app import clients
 from fedgt_client.client import FedGTClient
 from fedgt_server.events import RoundEvent
 from fedgt_server.result import read_result
@@ -20,12 +19,6 @@ from tests.harness.small_runs import CLIENTS, saved_bytes, small
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 Fit = tuple[NDArrays, int, dict[str, FlowerScalar]]
-
-
-@pytest.fixture(autouse=True)
-def no_clients() -> None:
-    """No client of an earlier test is in memory."""
-    clients.clear()
 
 
 def journal(out: Path, event: str) -> list[dict[str, Any]]:
@@ -82,7 +75,6 @@ def test_resume_between_rounds(tmp_path: Path, method: str) -> None:
     run_in_process(small(tmp_path / "whole", rounds=6, method=method), CLIENTS)
     with pytest.raises(KeyboardInterrupt):
         run_in_process(small(tmp_path / "halves", rounds=6, method=method), CLIENTS, interrupt)
-    clients.clear()  # as in a new process
     result = run_in_process(
         small(tmp_path / "halves", rounds=6, method=method, resume=True), CLIENTS
     )
@@ -98,7 +90,6 @@ def test_resume_within_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         fail_when(during, "institution-02", {4}, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             run_in_process(small(tmp_path / "halves", rounds=5), CLIENTS)
-    clients.clear()
     run_in_process(small(tmp_path / "halves", rounds=5, resume=True), CLIENTS)
     assert saved_bytes(tmp_path / "halves") == saved_bytes(tmp_path / "whole")
 
