@@ -95,7 +95,7 @@ def assign_message_id(message: Message) -> str:
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a run in Flower's words."""
+    """The state of a run in Flower's terms."""
 
     status: str
     sub_status: str
@@ -174,7 +174,7 @@ def connect_control(kit: Path) -> Iterator[ControlClient]:
         address = os.environ.get("FEDGT_CONTROL") or str(facts["control"])
         root = (kit / "ca.crt").read_bytes()
     except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError):
-        raise FedGTError(f"{kit} is no coordinator's kit: name its folder") from None
+        raise FedGTError(f"{kit} is not a coordinator's kit: name its folder") from None
     version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
     client = ControlHttpClient.from_server_address(address, False, root, [version])
     try:
@@ -213,7 +213,7 @@ class Admission(StrEnum):
 def ask_admission(
     address: str, root_certificates: bytes, key: ec.EllipticCurvePrivateKey, timeout: float
 ) -> tuple[Admission, str]:
-    """Ask the Fleet API, as a supernode would, whether it knows ``key``; also return its words."""
+    """Ask the Fleet API, like a supernode, whether it knows ``key``; also return its message."""
     channel = create_channel(
         address,
         insecure=False,
@@ -236,11 +236,11 @@ def ask_admission(
 
 def _admission(status: grpc.StatusCode, details: str) -> tuple[Admission, str]:
     error = FlowerError.from_json(details)
-    words = " ".join((error.message if error else details or status.name).split())
+    message = " ".join((error.message if error else details or status.name).split())
     if error and error.code == ApiErrorCode.FLEET_INVALID_HEARTBEAT_INTERVAL:
-        return Admission.known, words
+        return Admission.known, message
     if error and error.code == ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
-        return Admission.unknown, words
+        return Admission.unknown, message
     if status is grpc.StatusCode.UNAUTHENTICATED and "timestamp" in details:
-        return Admission.clocks_differ, words
-    return Admission.refused, words
+        return Admission.clocks_differ, message
+    return Admission.refused, message

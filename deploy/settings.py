@@ -13,7 +13,7 @@ def resolve_settings(
 ) -> RunConfig:
     """Merge defaults, those of the method, the preset and ``values``, and check all names.
 
-    Whoever takes part in the run gets the result whole, and need not know any defaults.
+    All participants of the run get the complete result, and need not know any defaults.
 
     Raises
     ------

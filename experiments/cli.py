@@ -71,12 +71,12 @@ def run(
     data_dir: Annotated[Path | None, typer.Option(help="Where raw datasets lie.")] = None,
     results: Results = RESULTS,
     show: Annotated[
-        bool, typer.Option("--list", help="Name what is to do, and do nothing.")
+        bool, typer.Option("--list", help="List the runs without starting them.")
     ] = False,
 ) -> None:
     """Do all runs of these experiments that are not finished, cheap ones first.
 
-    Each run is a process of its own and one record. What is interrupted loses
+    Each run is a separate process and one record. What is interrupted loses
     the runs under way and nothing else: the same command goes on. Several such
     commands may work on one results folder at a time.
     """
@@ -107,7 +107,7 @@ def select(jobs: list[Job], only: str) -> list[Job]:
         if not found or key not in _KEYS:
             raise FedGTError(f"--only {part}: expected KEY=VALUE with a key of {', '.join(_KEYS)}")
         if key in wanted:
-            raise FedGTError(f"--only {part}: {key} stands there twice; write {key}=A+B")
+            raise FedGTError(f"--only {part}: {key} is given twice; write {key}=A+B")
         wanted[key] = set(values.split("+"))
         known = {_KEYS[key](job) for job in jobs}
         if missing := sorted(wanted[key] - known):
@@ -119,7 +119,7 @@ def select(jobs: list[Job], only: str) -> list[Job]:
         job for job in jobs if all(_KEYS[key](job) in values for key, values in wanted.items())
     ]
     if not chosen:
-        raise FedGTError(f"--only {only}: no run has all of that")
+        raise FedGTError(f"--only {only}: no run matches")
     return chosen
 
 
@@ -250,7 +250,7 @@ def readme(
     try:
         before = file.read_text()
     except UnicodeDecodeError:
-        raise FedGTError(f"{file} is no text in UTF-8") from None
+        raise FedGTError(f"{file} is not UTF-8 text") from None
     after = rewritten(before, _existing(results))
     if not check:
         draw_pictures(after, results, file.parent)

@@ -27,6 +27,6 @@ def rewritten(text: str, results: Path) -> str:
 
 
 def draw_pictures(text: str, results: Path, folder: Path) -> None:
-    """Draw anew what ``text`` shows as ``experiments/pictures/NAME.png``, NAME an experiment."""
+    """Redraw what ``text`` shows as ``experiments/pictures/NAME.png``, NAME an experiment."""
     for place, name in _PICTURE.findall(text):
         draw(name, results, folder / place)

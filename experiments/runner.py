@@ -82,7 +82,7 @@ def execute(job: Job, results: Path, scratch: Path, on_round: OnRound = lambda _
 
 
 def main() -> None:
-    """Do the job that the arguments name; a fault is the last line of standard error."""
+    """Do the job that the arguments name; an error is the last line of standard error."""
     job, results, scratch = decode(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
 

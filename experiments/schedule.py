@@ -70,7 +70,7 @@ class State:
         return (time.monotonic() - self.started) / paid * max(self.cost - paid, 0.0)
 
 
-Observer = Callable[[State, str], None]  # told of every change; the line is empty for mere progress
+Observer = Callable[[State, str], None]  # called on every change; no line: mere progress
 
 
 def unfinished(jobs: Iterable[Job], results: Path) -> list[Job]:
@@ -80,7 +80,7 @@ def unfinished(jobs: Iterable[Job], results: Path) -> list[Job]:
 
 
 def do_all(jobs: list[Job], results: Path, *, parallel: int, observe: Observer) -> State:
-    """Do ``jobs``; one that fails is told of, and the others go on.
+    """Do ``jobs``; one that fails is reported, and the others go on.
 
     What another scheduler is doing is waited for, and done here where it comes to nothing there.
     """

@@ -81,7 +81,7 @@ _ALL = (
 
 VARIANTS: Mapping[str, Variant] = {variant.name: variant for variant in _ALL}
 
-# In the order of the paper's tables, with the plain GCN as yardstick.
+# In the order of the paper's tables, with the plain GCN as baseline.
 METHODS = tuple(item.name for item in _ALL if item.name == item.method)
 
 

@@ -45,13 +45,10 @@ class NodeConfig(BaseModel):
     @model_validator(mode="after")
     def _check_complete(self) -> "NodeConfig":
         if not self.institution and self.partition_id is None:
-            raise ValueError(
-                'this supernode does not say whose it is: add institution="…" to its --node-config'
-            )
+            raise ValueError('the node config has no institution: add institution="…"')
         if not self.data_dir and (self.partition_id is None or self.num_partitions is None):
             raise ValueError(
-                "this supernode does not say where its data is: "
-                "add data-dir=\"…\" (made by 'fedgt data import') to its --node-config"
+                "the node config has no data-dir: add data-dir=\"…\" (made by 'fedgt data import')"
             )
         if (self.partition_id or 0) >= (self.num_partitions or math.inf):
             raise ValueError(

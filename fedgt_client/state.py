@@ -66,7 +66,7 @@ class StateStore:
                     self.load(kept)
                     return self._saved(kept)
                 except (FedGTError, OSError) as error:
-                    logger.warning("the state of round %d is skipped: %s", kept, error)
+                    logger.warning("skipping the state of round %d: %s", kept, error)
         return None
 
     def load(self, round_number: int) -> dict[str, Array]:

@@ -96,7 +96,7 @@ class Checkpoints:
                     raise FedGTError(f"{arrays} does not match its checksum")
                 return Checkpoint(number, document.facts, open_tensors(arrays))
             except (OSError, ValueError, FedGTError) as error:
-                logger.warning("checkpoint of round %d is passed over: %s", number, error)
+                logger.warning("skipping the checkpoint of round %d: %s", number, error)
         return None
 
     def _delete(self, rounds: list[int]) -> None:

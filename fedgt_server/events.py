@@ -64,7 +64,7 @@ class InstitutionRound(Record):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return the measures that the institution reported; those that do not apply are absent."""
+        """Return the metrics that the institution reported, without those that do not apply."""
         return {name: value for name, value in self.__pydantic_extra__.items() if value is not None}
 
 

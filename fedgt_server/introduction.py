@@ -32,7 +32,7 @@ def gather(grid: Grid, members: Members, config: RunConfig, *, want_initial: boo
         nodes = sorted(unknown, key=silent.__contains__)
         wanted = want_initial and not initial
         if wanted and silent >= set(unknown):
-            # Whoever should have sent the starting point cannot: ask one that was admitted.
+            # The node asked for the starting point cannot send it: ask one that was admitted.
             admitted = sorted(members.online(grid), key=silent.__contains__)
             nodes = [*admitted[:1], *nodes]
         queries = members.queries(nodes, want_initial=wanted)

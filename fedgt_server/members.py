@@ -105,7 +105,7 @@ class Members:
                 return
             del self._names[previous]
         if node not in self._names:
-            logger.info("%s takes part", name)
+            logger.info("%s joined", name)
         self._names[node] = name
 
     def _refuse(self, node: int, name: str, problem: str, *, strict: bool) -> None:

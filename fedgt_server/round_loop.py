@@ -55,7 +55,7 @@ class RoundLoop:
             try:
                 return self._run()
             except Exception as error:
-                # For whoever waits for this run in another process; not where the disk is full.
+                # For a process that waits for this run; not where the disk is full.
                 with suppress(OSError):
                     self._journal.write(
                         FailedEvent(

@@ -1,9 +1,9 @@
 """RunConfig: every setting of a run, documented here, validated once.
 
 The same keys, in kebab-case, stand with their defaults in ``[tool.flwr.app.config]`` of
-``pyproject.toml``, where Flower reads them; a test keeps the two equal. Where the paper's words and
-what was measured to work differ, the difference is a key, and the preset ``paper`` sets these keys
-back. What the paper leaves open (scale of inputs, space of global nodes) has no key.
+``pyproject.toml``, where Flower reads them; a test keeps the two equal. Where the paper and what
+was measured to work differ, the difference is a key, and the preset ``paper`` sets these keys back.
+What the paper leaves open (scale of inputs, space of global nodes) has no key.
 """
 
 import re
@@ -44,154 +44,184 @@ class RunConfig(BaseModel):
     # --- what to learn from -------------------------------------------------------------------
     dataset: str = Field(
         "consortium",
-        description="a name of 'fedgt data list'; institutions "
-        "with their own data say so in their node-config (data-dir)",
+        description="name of a dataset in 'fedgt data list'; institutions "
+        "with their own data name its folder in their node-config (data-dir)",
     )
     setting: Literal["disjoint", "overlap", "louvain", "unbalanced"] = Field(
         "disjoint", description="how a named dataset is divided among simulated institutions"
     )
     data_dir: str = Field(
         "",
-        description="where raw files of named datasets lie; empty: "
-        "$FEDGT_DATA, then the per-user cache",
+        description="folder with the raw files of named datasets; empty: "
+        "$FEDGT_DATA, or else the per-user cache",
     )
-    seed: int = Field(0, ge=0, description="of partition, split, initialisation and sampling")
+    seed: int = Field(
+        0, ge=0, description="random seed of partition, split, initialisation and sampling"
+    )
 
     # --- method and rounds --------------------------------------------------------------------
     method: str = Field(
         "fedgt",
-        description="which method to train; each but fedgt brings defaults of its own for the "
+        description="method to train; every method but fedgt has its own defaults for some of the "
         "settings below",
     )
-    rounds: int = Field(100, ge=1, description="R")
-    local_epochs: int = Field(1, ge=1, description="E, passes over the local data in a round")
-    batch_size: int = Field(0, ge=0, description="training nodes in a step; 0: all of them")
-    lr: float = Field(0.002, gt=0, description="η of Adam")
+    rounds: int = Field(100, ge=1, description="number of rounds (R)")
+    local_epochs: int = Field(1, ge=1, description="passes over the local data in a round (E)")
+    batch_size: int = Field(0, ge=0, description="training nodes in one step; 0: all of them")
+    lr: float = Field(0.002, gt=0, description="learning rate of Adam (η)")
     lr_schedule: Literal["constant", "cosine"] = Field(
-        "cosine", description="over the rounds; cosine falls from lr to 0"
+        "cosine", description="learning rate over the rounds; cosine: it falls from lr to 0"
     )
     adam_epsilon: float = Field(
         1e-4,
         gt=0,
-        description="of Adam; larger than usual (1e-8), so that weights of features rarely seen "
-        "here, which others have learned, move little",
+        description="epsilon of Adam; larger than the usual 1e-8, so that weights that others "
+        "have learned, of features rarely seen at this institution, change little",
     )
-    weight_decay: float = Field(0.3, ge=0, description="of Adam")
+    weight_decay: float = Field(0.3, ge=0, description="weight decay of Adam")
     decoupled_weight_decay: bool = Field(
         True,
-        description="decay weights by lr · weight-decay a step (AdamW); as a part of the gradient, "
-        "Adam turns it into full steps that erase what this institution never sees",
+        description="multiply weights by 1 − lr · weight-decay in each step (AdamW); off: the "
+        "decay is part of the gradient, and Adam then erases weights that the local data never use",
     )
 
     # --- the graph transformer ----------------------------------------------------------------
-    hidden: int = Field(128, ge=1, description="d")
-    layers: int = Field(2, ge=1, description="L")
-    heads: int = Field(4, ge=1, description="attention heads; must divide hidden")
-    dropout: float = Field(0.5, ge=0, lt=1, description="on inputs and residual branches")
+    hidden: int = Field(128, ge=1, description="hidden width (d)")
+    layers: int = Field(2, ge=1, description="number of layers (L)")
+    heads: int = Field(4, ge=1, description="number of attention heads; must divide hidden")
+    dropout: float = Field(0.5, ge=0, lt=1, description="dropout on inputs and residual branches")
     node_dropout: float = Field(
         0.0,
         ge=0,
         lt=1,
-        description="share of nodes whose whole input a training step hides, so that neighbours "
-        "must do; for small subgraphs (not in the paper)",
+        description="share of nodes whose whole input is hidden in a training step, so that the "
+        "model relies on neighbours; for small subgraphs (not in the paper)",
     )
-    positional_dimensions: int = Field(8, ge=0, description="of the Laplacian encoding")
-    samples: int = Field(16, ge=1, description="n_s, nodes drawn for local attention")
+    positional_dimensions: int = Field(8, ge=0, description="dimensions of the Laplacian encoding")
+    samples: int = Field(16, ge=1, description="number of nodes sampled for local attention (n_s)")
     sampler: str = Field(
         "ppr",
-        description="where local attention samples its nodes: ppr, graphsage or attribute",
+        description="how nodes are sampled for local attention: ppr, graphsage or attribute",
     )
-    ppr_nu: float = Field(0.15, gt=0, lt=1, description="ν, the walker's chance to return")
-    ppr_tolerance: float = Field(1e-5, gt=0, description="exactness of PPR, times degree")
+    ppr_nu: float = Field(
+        0.15, gt=0, lt=1, description="probability that the random walk of PPR restarts (ν)"
+    )
+    ppr_tolerance: float = Field(1e-5, gt=0, description="PPR error tolerance per unit of degree")
     ppr_bias: bool = Field(
-        True, description="learned multiple of log PPR in local attention (not in the paper)"
+        True,
+        description="learned multiple of the sampler's log-weight in local attention "
+        "(not in the paper)",
     )
-    global_nodes: int = Field(10, ge=0, description="n_g; 0: no global attention")
+    global_nodes: int = Field(
+        10, ge=0, description="number of global nodes (n_g); 0: no global attention"
+    )
     global_attention: bool = Field(
         True,
-        description="nodes attend to the global nodes too; off: these serve only to compare "
-        "institutions",
+        description="nodes also attend to the global nodes; off: global nodes are only used to "
+        "compare institutions",
     )
     global_node_sets: Literal["layers", "input"] = Field(
         "layers",
-        description="what global nodes are centres of: the representations at every "
-        "layer boundary, or the input representations for all layers (as the paper has it)",
+        description="representations that global nodes are cluster centres of: those before and "
+        "after every layer, or the input representations for all layers (as in the paper)",
     )
-    momentum: float = Field(0.9, ge=0, le=1, description="γ of the online clustering")
+    momentum: float = Field(
+        0.9, ge=0, le=1, description="momentum of the online clustering of global nodes (γ)"
+    )
 
     # --- personalised aggregation -------------------------------------------------------------
     similarity: Literal["hungarian", "sinkhorn", "none", "update", "label"] = Field(
         "hungarian",
-        description="of clients: optimal transport between global nodes, exact or "
-        "entropic; without alignment; of updates; of label distributions (uploads them)",
+        description="how institutions are compared: global nodes aligned by exact (hungarian) or "
+        "entropic (sinkhorn) optimal transport, or not aligned (none); parameter updates (update); "
+        "label distributions, which are then uploaded (label)",
     )
     aggregation: Literal["personalised", "mean"] = Field(
-        "personalised", description="equation 8, or the plain mean of all"
+        "personalised", description="weights by similarity (equation 8), or the plain mean"
     )
-    tau: float = Field(5.0, ge=0, description="τ, scale of similarities in the softmax")
+    tau: float = Field(5.0, ge=0, description="scale of similarities in the softmax (τ)")
     centre_fingerprints: bool = Field(
-        True, description="subtract the clients' common mean before the cosine (not in the paper)"
+        True, description="subtract the institutions' mean before comparing (not in the paper)"
     )
     denoise_similarity: bool = Field(
-        True, description="make up for what the privacy noise takes from cosines (not in the paper)"
+        True, description="correct similarities for the privacy noise (not in the paper)"
     )
 
     mask_penalty: float = Field(
         0.5,
         ge=0,
-        description="λ1 of FED-PUB's masks; with its authors' 0.001 none reaches 0 in 100 rounds",
+        description="penalty on FED-PUB's masks (λ1); with its authors' 0.001 no mask entry "
+        "reaches 0 in 100 rounds",
     )
 
     # --- local differential privacy -----------------------------------------------------------
     ldp: Literal["off", "global-nodes", "all"] = Field(
-        "global-nodes", description="what is clipped and noised before upload; all: Δθ too"
+        "global-nodes",
+        description="what is clipped and gets noise before upload; all: parameter updates too",
     )
-    ldp_clip: float = Field(1.0, gt=0, description="δ, on coordinates in a public unit scale")
-    ldp_noise: float = Field(0.5, gt=0, description="λ of the Laplace noise; ε = 2δ/λ a coordinate")
+    ldp_clip: float = Field(
+        1.0, gt=0, description="clipping bound of a coordinate, on a public unit scale (δ)"
+    )
+    ldp_noise: float = Field(
+        0.5, gt=0, description="scale of the Laplace noise (λ); a coordinate costs ε = 2δ/λ"
+    )
     ldp_noise_seed: int = Field(
         -1,
         ge=-1,
-        description="-1: noise from the system's entropy; "
-        "otherwise repeatable, and the run is not private",
+        description="seed of the noise; -1: random noise from the operating system; "
+        "otherwise the noise is repeatable, and the run is not private",
     )
 
     # --- the federation -----------------------------------------------------------------------
-    federation: str = Field("default", min_length=1, description="names the durable state")
-    run_name: str = Field("", description="names the run's state and results; empty: Flower's id")
-    results_dir: str = Field("runs", description="the coordinator's checkpoints and journal")
+    federation: str = Field(
+        "default",
+        min_length=1,
+        description="name of the federation, and of the folder with its state",
+    )
+    run_name: str = Field(
+        "", description="name of the run, in state and results; empty: Flower's id"
+    )
+    results_dir: str = Field(
+        "runs", description="folder of the coordinator's checkpoints and journal"
+    )
     min_institutions: int = Field(
-        2, ge=1, description="to start a run and to end a round: the quorum"
+        2, ge=1, description="institutions needed to start a run and to end a round (quorum)"
     )
     start_institutions: int = Field(
-        0, ge=0, description="to wait for before the first round; 0: min-institutions"
+        0, ge=0, description="institutions to wait for before the first round; 0: min-institutions"
     )
     round_deadline: float = Field(600.0, gt=0, description="seconds a round waits for institutions")
     give_up_after: float = Field(
-        3600.0, gt=0, description="seconds without quorum until the run ends with a checkpoint"
+        3600.0,
+        gt=0,
+        description="seconds below the quorum after which the run ends with a checkpoint",
     )
     checkpoints: bool = Field(
         True,
-        description="the coordinator keeps what 'resume' needs; off saves time in experiments, "
-        "where institutions in one process then keep nothing either, not even the best model",
+        description="write what 'resume' needs; off saves time in experiments: institutions in "
+        "one process then write nothing either, not even the best model",
     )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
 
     # --- the institution's machine ------------------------------------------------------------
-    state_dir: str = Field("", description="durable state of institutions; empty: per-user folder")
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, …")
-    mixed_precision: bool = Field(False, description="bfloat16 autocast, on CUDA devices")
+    state_dir: str = Field(
+        "", description="folder of the institutions' state; empty: a per-user folder"
+    )
+    device: str = Field("auto", description="device to train on: auto, cpu, cuda, cuda:1, …")
+    mixed_precision: bool = Field(False, description="use bfloat16 autocast on CUDA devices")
     threads: int = Field(
         1,
         ge=0,
-        description="of torch on the CPU; 0: its own choice. Results "
-        "are bit-identical only for equal numbers",
+        description="CPU threads of torch; 0: torch chooses. Results "
+        "are bit-identical only for the same number",
     )
-    memory_budget_mb: int = Field(4096, ge=1, description="above it a step works in batches")
+    memory_budget_mb: int = Field(
+        4096, ge=1, description="estimated memory (MiB) above which a step is split into batches"
+    )
     worker_idle: float = Field(
         1800.0,
         gt=0,
-        description="seconds without a message until the process ends that an institution "
-        "keeps between rounds",
+        description="seconds without a message after which an institution's worker process ends",
     )
 
     @field_validator("federation", "run_name")
@@ -229,8 +259,8 @@ class RunConfig(BaseModel):
     ) -> "RunConfig":
         """Merge defaults, those of the method, the preset and ``values``; keys in kebab-case.
 
-        A run is started with every setting resolved (see ``deploy.settings``), so whoever receives
-        its settings needs neither preset nor defaults of the method.
+        A run is started with every setting resolved (see ``deploy.settings``), so a process that
+        receives its settings needs neither preset nor defaults of the method.
 
         Raises
         ------

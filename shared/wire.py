@@ -132,8 +132,8 @@ class Update:
     """An institution's answer to an ``Instruction``."""
 
     institution: str
-    arrays: Arrays  # Δθ_i and μ_i
-    metrics: dict[str, float]  # a measure that does not apply (no test nodes) is absent
+    arrays: Arrays  # parameter changes, and whatever else the method uploads
+    metrics: dict[str, float]  # a metric that does not apply (no test nodes) is absent
     warnings: list[str] = field(default_factory=list)
 
     def to_records(self) -> RecordDict:

@@ -14,7 +14,7 @@ _LINES = 10  # in all, where there is no terminal
 
 @contextmanager
 def round_progress(console: Console, title: str, rounds: int, *, show: bool) -> Iterator[Observer]:
-    """Yield an observer that shows each round it is told of."""
+    """Yield an observer that shows each round reported to it."""
     if not show:
         yield lambda _: None
     elif console.is_terminal:

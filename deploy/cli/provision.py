@@ -123,8 +123,10 @@ def register(
     if json:
         print_json(done)
         return
-    words = {"added": "registered", "kept": "known", "removed": "taken out"}
-    rows = [[name, words[how], mark] for how, marks in done.items() for name, mark in marks.items()]
+    labels = {"added": "registered", "kept": "known", "removed": "taken out"}
+    rows = [
+        [name, labels[how], mark] for how, marks in done.items() for name, mark in marks.items()
+    ]
     print_table("Keys at the SuperLink", ["institution", "", "fingerprint"], rows)
 
 

@@ -13,7 +13,7 @@ _HEAD = """\
 
 Every setting of a run. `fedgt run` takes them as `--set key=value`, Flower as `--run-config`, and
 `fedgt config` prints them as a file. The coordinator decides them for all institutions of a run. A
-method can have defaults of its own: `fedgt config --set method=fedavg` shows them.
+method can have its own defaults: `fedgt config --set method=fedavg` shows them.
 """
 _COLUMNS = "| setting | default | values | meaning |\n| --- | --- | --- | --- |\n"
 # Title of each section, and the setting it starts with.

@@ -29,7 +29,7 @@ def ok(name: str, finding: str) -> Check:
 
 
 def warning(name: str, finding: str, remedy: str) -> Check:
-    """Return a check that passed, but will not for ever."""
+    """Return a check that passed but will fail soon."""
     return Check(name, State.warning, finding, remedy)
 
 

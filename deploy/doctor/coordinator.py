@@ -40,9 +40,9 @@ def check_keys(kit: CoordinatorKit) -> Check:
     try:
         names = sorted(RegisteredKeys(kit.folder).names())
     except FedGTError as error:
-        return failed("keys", str(error), "copy keys/ anew from where the kits were made")
+        return failed("keys", str(error), "copy keys/ again from where the kits were made")
     if not names:
-        return failed("keys", "keys/ is empty", "copy this kit anew: nobody could connect")
+        return failed("keys", "keys/ is empty", "copy this kit again: nobody could connect")
     return ok("keys", ", ".join(names))
 
 
@@ -56,7 +56,7 @@ def check_server_key(kit: CoordinatorKit) -> Check:
             return failed("server.key", finding, f"chmod 600 {source}")
         load_tls_key(source)
     except (FedGTError, OSError) as error:
-        return failed("server.key", _reason(error), "copy it anew from where the kits were made")
+        return failed("server.key", _reason(error), "copy it again from where the kits were made")
     return ok("server.key", "readable by its owner alone")
 
 
@@ -88,7 +88,7 @@ def _check_dates(
         certificate = load_certificate(kit.folder / name)
         found = problem(certificate)
     except (FedGTError, OSError) as error:
-        return failed(name, _reason(error), "copy it anew from where the kits were made")
+        return failed(name, _reason(error), "copy it again from where the kits were made")
     if found:
         return failed(name, found, _RENEW)
     end, left = f"{certificate.not_valid_after_utc:%Y-%m-%d}", days_left(certificate)
@@ -144,7 +144,7 @@ def check_control(kit: CoordinatorKit) -> Check:
     if not isinstance(shown, x509.Certificate):
         return failed("control", *shown)
     if (outside := _outward_address()) and _accepts(Address(host=outside, port=kit.control.port)):
-        remedy = "end what listens there: whoever reaches it can run code at every institution"
+        remedy = "end what listens there: anyone who reaches it can run code at every institution"
         return failed("control", f"{outside}:{kit.control.port} answers too", remedy)
     return ok("control", f"{kit.control} answers, to this machine alone")
 

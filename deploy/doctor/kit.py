@@ -26,7 +26,7 @@ class InstitutionKit:
         """Read ``kit.toml`` and ``node.toml``."""
         source = folder / "kit.toml"
         facts = _read(source)
-        with _damage_told(source):
+        with _report_damage(source):
             address = Address.parse(str(facts["coordinator"]))
             institution = str(facts["institution"])
         node_file = folder / "node.toml"
@@ -66,7 +66,7 @@ class CoordinatorKit:
         """Read ``control.toml``."""
         source = folder / "control.toml"
         facts = _read(source)
-        with _damage_told(source):
+        with _report_damage(source):
             address, listen, control = (
                 Address.parse(str(facts[key])) for key in ("address", "listen", "control")
             )
@@ -74,11 +74,11 @@ class CoordinatorKit:
 
 
 @contextmanager
-def _damage_told(source: Path) -> Iterator[None]:
+def _report_damage(source: Path) -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError) as error:
-        raise FedGTError(f"{source} is damaged ({error}): copy it anew") from None
+        raise FedGTError(f"{source} is damaged ({error}): copy it again") from None
 
 
 def _read(source: Path) -> dict[str, Any]:

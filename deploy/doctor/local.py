@@ -69,9 +69,9 @@ def check_authority(kit: InstitutionKit) -> Check:
     try:
         left = days_left(certificate := load_certificate(kit.folder / "ca.crt"))
     except FileNotFoundError:
-        return failed("ca.crt", "it is missing", "copy it anew from your kit")
+        return failed("ca.crt", "it is missing", "copy it again from your kit")
     except FedGTError as error:
-        return failed("ca.crt", str(error), "copy it anew from your kit")
+        return failed("ca.crt", str(error), "copy it again from your kit")
     end = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
     if left < 0:
         return failed("ca.crt", f"it ended on {end}", "ask the coordinator for the new one")
@@ -88,7 +88,7 @@ def check_data(kit: InstitutionKit) -> Check:
         schema = Schema.load(schema_file) if schema_file.exists() else None
     except (FedGTError, OSError) as error:
         return failed("data", str(error), "name the right folder in node.toml (data-dir)")
-    if schema and (problem := _difference(graph, schema)):
+    if schema and (problem := _schema_mismatch(graph, schema)):
         return failed("data", problem, "import it again with --schema schema.json of this kit")
     if not graph.train.any():
         return failed(
@@ -98,7 +98,7 @@ def check_data(kit: InstitutionKit) -> Check:
     return ok("data", f"{graph.num_nodes:,} nodes, {graph.num_edges:,} links, {agreed}")
 
 
-def _difference(graph: Graph, schema: Schema) -> str | None:
+def _schema_mismatch(graph: Graph, schema: Schema) -> str | None:
     for what, ours, agreed in (
         ("feature", graph.feature_names, schema.feature_names),
         ("class", graph.class_names, schema.labels),

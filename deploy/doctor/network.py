@@ -86,7 +86,7 @@ def check_admission(kit: InstitutionKit) -> Check:
     except (FedGTError, OSError):
         return skipped(name, "no usable key")
     root_certificates = (kit.folder / "ca.crt").read_bytes()
-    answer, words = ask_admission(str(kit.coordinator), root_certificates, key, _TIMEOUT)
+    answer, message = ask_admission(str(kit.coordinator), root_certificates, key, _TIMEOUT)
     match answer:
         case Admission.known:
             return ok(name, "the coordinator knows this key")
@@ -97,4 +97,4 @@ def check_admission(kit: InstitutionKit) -> Check:
             return failed(name, "the clocks differ too much", "set this machine's clock (NTP)")
         case Admission.refused:
             remedy = "ask the coordinator; flwr must have the same version on both sides"
-            return failed(name, f"the coordinator answers: {words}", remedy)
+            return failed(name, f"the coordinator answers: {message}", remedy)

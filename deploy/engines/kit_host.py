@@ -45,9 +45,9 @@ class KitHost:
         self.environment = host_environment(mark)
         shutil.copytree(kit, folder)
 
-    def command(self, *words: str) -> list[str]:
-        """Return the command line that runs ``words`` on this host."""
-        return list(words)
+    def command(self, *arguments: str) -> list[str]:
+        """Return the command line that runs ``arguments`` on this host."""
+        return list(arguments)
 
     def start(self, script: str, *arguments: str) -> Process:
         """Start a script of the kit that keeps running; its output goes to ``log``."""
@@ -63,12 +63,12 @@ class KitHost:
                 start_new_session=True,
             )
 
-    def call(self, *words: str, timeout: float = TIMEOUT) -> "subprocess.CompletedProcess[str]":
+    def call(self, *arguments: str, timeout: float = TIMEOUT) -> "subprocess.CompletedProcess[str]":
         """Run a script of the kit, or a program such as ``fedgt`` in its folder, to its end."""
-        script = self.folder / words[0]
-        program, cwd = (str(script), "/") if script.exists() else (words[0], str(self.folder))
+        script = self.folder / arguments[0]
+        program, cwd = (str(script), "/") if script.exists() else (arguments[0], str(self.folder))
         return subprocess.run(
-            self.command(program, *words[1:]),
+            self.command(program, *arguments[1:]),
             cwd=cwd,
             env=self.environment,
             capture_output=True,

@@ -18,8 +18,8 @@ from shared.errors import FedGTError
 _NAMES = ("bank-a", "bank-b", "bank-c")
 _GIVE_UP = 900.0  # seconds without the three of them
 DATA_NOTE = (
-    "three banks of one kind, out of the six of 'consortium': with three that are unlike, "
-    "so few rounds do not pay"
+    "three similar banks out of the six of 'consortium': "
+    "dissimilar banks gain nothing in so few rounds"
 )
 
 

@@ -21,7 +21,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class ProcessMark:
-    """Marks an environment, and finds and ends the processes that live in it."""
+    """Marks an environment, and finds and ends the processes started with it."""
 
     def __init__(self, variable: str = _MARK) -> None:
         self._variable = variable

@@ -1,6 +1,6 @@
 """A run through Flower's own simulation: SuperLink, ServerApp, and ClientApps in Ray.
 
-It is what ``flwr run . local`` does from a checkout, in surroundings of its own: nothing of the
+It is what ``flwr run . local`` does from a checkout, in its own Flower home: nothing of the
 user's Flower settings is read or written, and nothing is left running.
 """
 

@@ -20,7 +20,7 @@ from fedgt_server.journal import Journal
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
-# Flower's words for how a ServerApp ended.
+# Flower's terms for how a ServerApp ended.
 _RAISED = "ServerApp failed with exception: "
 _SILENT = "No heartbeat received"
 

@@ -38,7 +38,9 @@ class Address(BaseModel):
         host, colon, port = text.rpartition(":") if _has_port(text) else (text, "", "")
         host = host.removeprefix("[").removesuffix("]")
         if not is_host(host):
-            raise ValueError(f"{text!r} is no address: expected host:port, with a name or an IP")
+            raise ValueError(
+                f"{text!r} is not an address: expected host:port, with a name or an IP"
+            )
         number = int(port) if port.isdecimal() else 0
         if colon and not 1 <= number <= 65535:
             raise ValueError(f"{text!r} has no port between 1 and 65535")
@@ -146,13 +148,13 @@ class FederationSpec(_Section):
         for institution in self.institutions:
             # Some file systems do not tell the case of names.
             if (name := institution.name.lower()) in seen:
-                raise ValueError(f"institutions: the name {institution.name!r} stands there twice")
+                raise ValueError(f"institutions: the name {institution.name!r} is given twice")
             seen.add(name)
         return self
 
     @classmethod
     def load(cls, source: Path) -> "FederationSpec":
-        """Read and check the file; every fault is one line that names the key."""
+        """Read and check the file; an error is one line that names the key."""
         try:
             document = tomllib.loads(source.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
@@ -162,22 +164,22 @@ class FederationSpec(_Section):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise FedGTError(f"{source}: {_first_fault(error)}") from None
+            raise FedGTError(f"{source}: {_first_error(error)}") from None
 
 
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False)[0]
-    key = ".".join(_kebab(str(step)) for step in fault["loc"])
-    message = fault["msg"].removeprefix("Value error, ")
-    if fault["type"] == "missing":
+def _first_error(error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    key = ".".join(_kebab(str(step)) for step in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "missing":
         return f"{key} is missing"
-    if fault["type"] == "extra_forbidden":
-        return f"there is no key '{key}'; there are: {', '.join(_known(fault['loc']))}"
-    if fault["type"] == "string_pattern_mismatch":
+    if problem["type"] == "extra_forbidden":
+        return f"there is no key '{key}'; there are: {', '.join(_known(problem['loc']))}"
+    if problem["type"] == "string_pattern_mismatch":
         message = "use letters, digits, '-', '_' and '.', at most 63, and begin with no sign"
-    if not key or fault["type"] == "value_error":
+    if not key or problem["type"] == "value_error":
         return " ".join(f"{key}: {message}".removeprefix(": ").split())
-    return " ".join(f"{key} is {fault['input']!r}: {message[0].lower()}{message[1:]}".split())
+    return " ".join(f"{key} is {problem['input']!r}: {message[0].lower()}{message[1:]}".split())
 
 
 def _known(location: tuple[Any, ...]) -> list[str]:

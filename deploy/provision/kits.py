@@ -17,8 +17,8 @@ from shared.errors import FedGTError
 COMPOSE = "docker-compose.yml"
 
 _KEY_NOTES = {
-    "made": "It came with this folder: whoever passed it on must keep no copy.",
-    "kept": "It came with this folder: whoever passed it on must keep no copy.",
+    "made": "It came with this folder: the person who passed it on must keep no copy.",
+    "kept": "It came with this folder: the person who passed it on must keep no copy.",
     "own": "You made it yourself; put it here.",
     "awaited": "You make it yourself: run `fedgt provision key .` here, send `node.pub` to the "
     "coordinator, and compare the fingerprint by telephone.",
@@ -62,18 +62,20 @@ def provision(
 
 class _KitMaker:
     def __init__(
-        self, federation: FederationSpec, beside: Path, out: Path, readmit: tuple[str, ...]
+        self, federation: FederationSpec, source_folder: Path, out: Path, readmit: tuple[str, ...]
     ) -> None:
         self.federation = federation
         self.out = out
         self.result = ProvisionResult()
         self._writer = KitWriter(self.result.written, self.result.notes)
         self._keys = RegisteredKeys(out / COORDINATOR)
-        self._schema = _schema(beside / federation.schema_file) if federation.schema_file else None
+        self._schema = (
+            _schema(source_folder / federation.schema_file) if federation.schema_file else None
+        )
         self._readmitted = self._check_readmit(readmit)
         self.present = [one for one in federation.institutions if self._is_present(one.name)]
         self._sent = {
-            one.name: pki.load_public_key(beside / one.public_key)
+            one.name: pki.load_public_key(source_folder / one.public_key)
             for one in self.present
             if one.public_key
         }

@@ -71,11 +71,11 @@ def load_node_key(source: Path) -> PrivateKey:
         key = load_ssh_private_key(source.read_bytes(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise FedGTError(
-            f"{source} is no unencrypted private key in OpenSSH format: "
+            f"{source} is not an unencrypted private key in OpenSSH format: "
             "make one with 'fedgt provision key'"
         ) from None
     if not isinstance(key, PrivateKey):
-        raise FedGTError(f"{source} is no ECDSA key: make one with 'fedgt provision key'")
+        raise FedGTError(f"{source} is not an ECDSA key: make one with 'fedgt provision key'")
     return key
 
 
@@ -93,10 +93,10 @@ def load_public_key(source: Path) -> PublicKey:
     try:
         key = load_ssh_public_key(content)
     except (ValueError, UnsupportedAlgorithm):
-        raise FedGTError(f"{source} is no public key in OpenSSH format") from None
+        raise FedGTError(f"{source} is not a public key in OpenSSH format") from None
     if not isinstance(key, PublicKey) or not uses_nist_ec_curve(key):
         raise FedGTError(
-            f"{source} is no ECDSA key on P-256, P-384 or P-521: Flower takes no other"
+            f"{source} is not an ECDSA key on P-256, P-384 or P-521: Flower takes no other"
         )
     return key
 
@@ -108,7 +108,9 @@ def load_tls_key(source: Path) -> PrivateKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, PrivateKey):
-        raise FedGTError(f"{source} is no EC private key in PEM format: restore it from a backup")
+        raise FedGTError(
+            f"{source} is not an EC private key in PEM format: restore it from a backup"
+        )
     return key
 
 
@@ -117,7 +119,7 @@ def load_certificate(source: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(source.read_bytes())
     except ValueError:
-        raise FedGTError(f"{source} is no certificate in PEM format") from None
+        raise FedGTError(f"{source} is not a certificate in PEM format") from None
 
 
 def new_authority(key: PrivateKey, federation: str) -> x509.Certificate:

@@ -1,4 +1,4 @@
-"""The paper's figures from our records: what is there is drawn, what is missing is said."""
+"""Draw the paper's figures from our records, and list what is missing."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ def draw(name: str, results: Path, out: Path) -> str:
     """
     item = experiment(name)
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise FedGTError(f"{out} is no figure: end its name in .png, .svg or .pdf")
+        raise FedGTError(f"{out} is not a figure: end its name in .png, .svg or .pdf")
     painter = _painters().get(name)
     if painter is None:
         raise FedGTError(f"{name} has no figure, only a table: fedgt experiment table {name}")

@@ -31,7 +31,7 @@ def convergence(item: Experiment, records: Records) -> Figure:
             curve = mean_curve(records, cell, name)
             if curve is not None:
                 rounds = range(1, len(curve) + 1)
-                # The same colour in all panels, whoever is missing in one of them.
+                # The same colour in all panels, even if a method is missing in one of them.
                 colour, thick = ("black", 2.0) if name == "fedgt" else (f"C{index}", 1.2)
                 (lines[VARIANTS[name].label],) = panel.plot(
                     rounds, 100 * curve, color=colour, linewidth=thick

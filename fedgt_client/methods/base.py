@@ -41,7 +41,10 @@ class ClientMethod(ABC):
 
     @abstractmethod
     def state_dict(self) -> Arrays:
-        """Return all that the next round needs; see ``state.OPTIMISER`` for names."""
+        """Return all that the next round needs.
+
+        The names of arrays that only training needs start with ``state.OPTIMISER``.
+        """
 
     @abstractmethod
     def load_state_dict(self, saved: Arrays) -> None:

@@ -181,6 +181,7 @@ class FedSage(FedAvg):
         counts = torch.nan_to_num(self._generator.counts(latent)).round().long()
         counts = counts.clamp_max(MAX_GENERATED)
         owners = self._original.all_nodes().repeat_interleave(counts)
+        # The name is part of the seed: another would change results.
         noise = torch.randn(len(owners), latent.shape[1], generator=self._random(0, "mend"))
         generated = self._generator.features(latent[owners], noise.to(self._device))
         generated = torch.nan_to_num(generated)

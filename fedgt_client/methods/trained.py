@@ -1,4 +1,4 @@
-"""The base of all methods: a model trained here, whose parameters are averaged elsewhere."""
+"""Base class for methods that train a model locally and upload the change of its parameters."""
 
 from abc import abstractmethod
 from typing import Generic, TypeVar
@@ -32,7 +32,7 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         torch.manual_seed(config.seed)
         self._task = self._build_task(graph)
         self._optimiser = ModelOptimiser(self._task.model, config)
-        self._rounds = 0  # that this institution took part in
+        self._rounds = 0  # rounds that this institution has trained in
 
     @abstractmethod
     def _build_task(self, graph: Graph) -> Task:
@@ -105,4 +105,4 @@ def label_warnings(train_labels: Tensor) -> list[str]:
 
 def step_warnings(skipped: int) -> list[str]:
     """Return a warning if training steps were skipped."""
-    return [f"{skipped} training steps left out: their gradient was not finite"] if skipped else []
+    return [f"{skipped} training steps skipped: non-finite gradient"] if skipped else []

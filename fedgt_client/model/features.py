@@ -80,7 +80,7 @@ def dense(features: Features) -> Tensor:
     return features.dense() if isinstance(features, Bags) else features
 
 
-def scaled(features: Features, factor: float) -> Features:
+def scale(features: Features, factor: float) -> Features:
     """Multiply every entry by ``factor``."""
     if isinstance(features, Bags):
         return replace(features, values=features.values * factor)
@@ -103,7 +103,7 @@ def with_columns(features: Features, columns: Tensor) -> Features:
     )
 
 
-def times(features: Features, factors: Tensor) -> Features:
+def scale_columns(features: Features, factors: Tensor) -> Features:
     """Multiply every column by its factor, shape (p,)."""
     if isinstance(features, Bags):
         return replace(features, values=features.values * factors[features.columns])

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv, GPSConv
 
-from fedgt_client.model.features import dropout, times
+from fedgt_client.model.features import dropout, scale_columns
 from fedgt_client.model.graph_model import FeatureEncoder, GraphModel
 from fedgt_client.model.graph_tensors import GraphTensors
 
@@ -54,7 +54,7 @@ class GraphGPS(GraphModel):
             signs = torch.ones(len(self.encoder.weight), device=edge_index.device)
             flips = torch.randint(2, (self._dimensions,), device=edge_index.device) * 2.0 - 1.0
             signs[len(signs) - self._dimensions :] = flips
-            inputs = dropout(times(inputs, signs), self._dropout, training=True)
+            inputs = dropout(scale_columns(inputs, signs), self._dropout, training=True)
         hidden = self.encoder(inputs)
         for layer in self.layers:
             hidden = layer(hidden, edge_index)

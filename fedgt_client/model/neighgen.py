@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgt_client.model.features import scaled
+from fedgt_client.model.features import scale
 from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.sage import GraphSAGE
 
@@ -41,7 +41,7 @@ class NeighGen(nn.Module):
     def latent(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Return z of ``nodes``, shape (b, d)."""
         # From rows of unit length, z would be dominated by biases and by the noise of variance one.
-        features = scaled(graph.features, self._features**0.5)
+        features = scale(graph.features, self._features**0.5)
         latent = self.encoder(replace(graph, features=features), nodes)
         return functional.layer_norm(latent, latent.shape[1:])
 
@@ -67,8 +67,8 @@ def matching_loss(generated: Tensor, hidden: Tensor, linked: Tensor) -> Tensor:
 def nearest_gradients(generated: Tensor, nodes: Tensor) -> Tensor:
     """Return the gradient of Σ_k min_u ‖x̃_k − x_u‖² by x̃ over all nodes u, of equation 4.
 
-    Shapes (k, p) and (n, p) to (k, p): 2 (x̃ − x_u) for the nearest u. It discloses x_u to whoever
-    knows x̃.
+    Shapes (k, p) and (n, p) to (k, p): 2 (x̃ − x_u) for the nearest u. It discloses x_u to
+    anyone who knows x̃.
     """
     nearest = squared_distances(generated, nodes).argmin(dim=1)
     return 2.0 * (generated - nodes.index_select(0, nearest))

@@ -12,7 +12,7 @@ from fedgt_client.preprocess.top_k import Pool, top_k
 def neighbourhood_pool(graph: Graph, *, size: int, seed: int) -> Pool:
     """Return nodes at most two edges away, equally likely, nearer ones first.
 
-    A neighbourhood larger than ``size`` is thinned at random, direct neighbours last.
+    A neighbourhood larger than ``size`` is subsampled at random, two-hop nodes dropped first.
     """
     n = graph.num_nodes
     rng = np.random.default_rng(seed)

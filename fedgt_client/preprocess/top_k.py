@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-# neighbours (n, size), largest weight first, -1 where there is none; weights (n, size), 0 there
+# Neighbours (n, size), largest weight first, and their weights (n, size).
+# Rows are padded with -1; the padding has weight 0.
 Pool = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 # Nodes scored together: bounds memory, keeps the sparse products large.

@@ -28,11 +28,11 @@ class LearningTask(ABC):
         """
 
     def penalty(self) -> Tensor | float:
-        """Return what a step's loss has besides the cross entropy."""
+        """Return the term added to the cross entropy of a step."""
         return 0.0
 
     def after_step(self) -> None:  # noqa: B027 (most tasks have nothing to do)
-        """Change the model after a step."""
+        """Do what must follow an optimiser step."""
 
     @torch.no_grad()
     def predict(self, nodes: Tensor) -> Tensor:

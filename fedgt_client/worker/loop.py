@@ -87,7 +87,7 @@ def _show_log() -> None:
 
 def main() -> None:
     """Run as the worker that ``process`` starts."""
-    parser = argparse.ArgumentParser(description="The resident process of an institution.")
+    parser = argparse.ArgumentParser(description="The worker process of an institution.")
     for name, kind in (("pid-lock", int), ("run", int), ("idle", float), ("socket", Path)):
         parser.add_argument(f"--{name}", type=kind, required=True)
     parser.add_argument("--supernode", required=True)
@@ -96,7 +96,7 @@ def main() -> None:
     supernode = Supernode([int(pid) for pid in options.supernode.split(",")])
     worker = Worker(options.idle)
     server = transport.serve(options.socket, worker.reply)
-    # Locked by whoever started this process; the lock ends with it.
+    # Locked by the process that started this one; the lock ends with it.
     write_info(options.pid_lock, options.run)
     logger.info("starts, for run %d", options.run)
     reason = _wait_for_end(worker, supernode, options.socket)

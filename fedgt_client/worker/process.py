@@ -2,7 +2,7 @@
 
 Each institution of this user on this machine has a directory that nobody else can enter. In it are
 the worker's socket, a lock that is held while a worker is started or stopped, and the pid lock: a
-file that says which process the worker is and of which run, locked as long as that process lives.
+file that says which process the worker is and of which run, locked while that process runs.
 """
 
 import fcntl
@@ -98,7 +98,7 @@ class WorkerDirectory:
 
     @contextmanager
     def locked(self, check: Check) -> Iterator[None]:
-        """Let nobody else start or stop a worker meanwhile."""
+        """Hold the lock that starting and stopping a worker needs."""
         lock = FileLock(self.path / "lock")
         while True:
             try:
@@ -172,7 +172,7 @@ def _start(directory: WorkerDirectory, spec: WorkerSpec) -> int:
         return subprocess.Popen(
             # -P: or Python would look into the working directory first.
             [sys.executable, "-P", "-m", "fedgt_client.worker"]
-            + [str(word) for option in options.items() for word in option],
+            + [str(part) for option in options.items() for part in option],
             env=os.environ | {"PYTHONPATH": paths},
             stdin=subprocess.DEVNULL,
             pass_fds=(pid_lock.fileno(),),

@@ -127,9 +127,9 @@ def return_gradients(
         return {}
     back = {name: np.zeros_like(offered[name]) for name in names}
     count = len(offered[names[0]])
-    for name, whose in zip(names, row_owners(len(names), count, turn), strict=True):
+    for name, owners in zip(names, row_owners(len(names), count, turn), strict=True):
         if name in gradients:
-            for row, origin in enumerate(whose):
+            for row, origin in enumerate(owners):
                 back[names[origin]][row] = gradients[name][row]
     return back
 

@@ -19,7 +19,7 @@ from shared.config import RunConfig
 from shared.wire import GRADIENT_NORM, Arrays, Update
 
 # As in the authors' code: rounds before the first split, and length of the series compared.
-_PATIENCE = 20
+_ROUNDS_BEFORE_SPLIT = 20
 _WINDOW = 5
 # Their ε1 / ε2.
 _STALLED = 0.5
@@ -110,7 +110,7 @@ class GCFL(ServerMethod):
         self, members: list[str], updates: Mapping[str, Update], changes: Mapping[str, Array32]
     ) -> bool:
         """Return whether equation 4 holds; False until there is enough to compare."""
-        if self._round <= _PATIENCE or len(members) <= 2:
+        if self._round <= _ROUNDS_BEFORE_SPLIT or len(members) <= 2:
             return False
         if any(len(self._norms.get(name, [])) < _WINDOW for name in members):
             return False

@@ -112,7 +112,7 @@ class PersonalisedAveraging(ServerMethod):
             and deviation <= before  # all start alike; in the first rounds the spread grows
         ):
             warnings.append(
-                f"institutions look all alike (similarity {mean:.3f} ± {deviation:.3f}): "
+                f"all institutions look alike (similarity {mean:.3f} ± {deviation:.3f}): "
                 "the personalised averages are close to the plain mean"
             )
         facts = {

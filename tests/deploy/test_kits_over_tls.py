@@ -35,11 +35,11 @@ _SETTINGS: dict[str, Scalar] = {
 }
 
 
-def stranger(federation: HarnessFederation) -> HarnessHost:
+def unknown_host(federation: HarnessFederation) -> HarnessHost:
     """Add a host with the kit of bank-a, another key and a port of its own."""
-    host = federation.add_host("bank-a", "stranger")
+    host = federation.add_host("bank-a", "unknown")
     (host.folder / "node.key").unlink()
-    make_node_key(host.folder, "stranger")
+    make_node_key(host.folder, "unknown")
     script = host.folder / START_SUPERNODE
     old, new = federation.ports["bank-a"], free_ports(1)[0]
     script.write_text(script.read_text().replace(f"--port {old}", f"--port {new}"))
@@ -79,7 +79,7 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
             assert sorted(federation.register()[how]) == sorted(NAMES)
 
         supernodes = {name: federation.start_supernode(name) for name in NAMES}
-        unknown = stranger(federation)
+        unknown = unknown_host(federation)
         refused = unknown.start(START_SUPERNODE)
         result = federation.run(_SETTINGS)
         assert sorted(result.per_client) == sorted(NAMES)

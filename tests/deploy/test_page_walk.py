@@ -89,8 +89,8 @@ class Walk:
             stdin=subprocess.DEVNULL,
             timeout=_RUN,
         )
-        told = f"{block.text}\n{answer.stdout}\n{answer.stderr}"
-        assert (answer.returncode, saying in answer.stderr) == (ends_with, True), told
+        output = f"{block.text}\n{answer.stdout}\n{answer.stderr}"
+        assert (answer.returncode, saying in answer.stderr) == (ends_with, True), output
         return answer.stdout
 
     def start(self, block: Block) -> None:

@@ -28,7 +28,7 @@ def test_unknown_names(values: dict[str, Scalar], message: str) -> None:
 
 
 def test_unknown_method_on_either_side() -> None:
-    """Settings from elsewhere are checked again by whoever receives them."""
+    """Settings from elsewhere are checked again by the side that receives them."""
     config = RunConfig.build({"method": "fedfoo"})
     with pytest.raises(FedGTError, match="method is 'fedfoo', expected one of local, "):
         server_method(config)
@@ -57,7 +57,7 @@ def test_defaults_of_a_method_are_below_preset_and_values() -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_resolved_settings_need_no_defaults(name: str) -> None:
-    """Whoever receives them gets the same without knowing the method's defaults."""
+    """The side that receives them gets the same without knowing the method's defaults."""
     config = resolve_settings({"method": name})
     assert RunConfig.build(config.to_flower()) == config
     assert isinstance(server_method(config), METHODS[name].server)

@@ -1,4 +1,4 @@
-"""Resident workers under real supernodes: a worker that is killed, and supernodes that end."""
+"""Worker processes under real supernodes: a worker that is killed, and supernodes that end."""
 
 import signal
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from deploy.engines.processes import marked_processes
 from fedgt_client.data.partition import institution_graphs
-from tests.harness.fault_scenarios import PATIENCE, SMALL, processes_over_tls, wait_until
+from tests.harness.fault_scenarios import SMALL, TIMEOUT, processes_over_tls, wait_until
 from tests.harness.running_federation import Running
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
@@ -51,7 +51,7 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
             else:
                 federation.supernodes[name].send_signal(number)
         for supernode in federation.supernodes.values():
-            supernode.wait(PATIENCE)
+            supernode.wait(TIMEOUT)
         # Also those that were at work on a message end, and start no worker.
         wait_until(lambda: not federation.processes("flwr-clientapp"), "no app is left")
         wait_until(lambda: not federation.workers(), "no worker is left")

@@ -1,4 +1,4 @@
-"""Figures: drawn from what is there, with a word on what is not."""
+"""Figures: drawn from what is there, with a note on what is not."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def image(path: Path) -> bool:
     ("name", "out", "message"),
     [
         ("hyperr", "a.png", "there is no experiment 'hyperr'"),
-        ("hyper", "a.jpeg", "is no figure: end its name in .png, .svg or .pdf"),
+        ("hyper", "a.jpeg", "is not a figure: end its name in .png, .svg or .pdf"),
         ("statistics", "a.png", "statistics has no figure, only a table"),
         ("hyper", "a.png", "nothing of hyper has been run: fedgt experiment run hyper"),
     ],

@@ -1,4 +1,4 @@
-"""Claims: one holder at a time, also across processes."""
+"""Job locks: one holder at a time, also across processes."""
 
 import os
 import subprocess

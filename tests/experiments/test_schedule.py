@@ -20,7 +20,7 @@ from experiments.schedule import State, do_all, unfinished
 from tests.experiments.jobs import small_run, statistics_of
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 300.0  # seconds, on a machine that has other things to do
+TIMEOUT = 300.0  # seconds, on a machine that has other things to do
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +194,7 @@ def test_interrupted_it_leaves_nothing_but_what_is_finished(
     )
     family: list[psutil.Process] = []
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not (
             any(path.read_text() for path in surroundings.glob("*/progress"))
             and finished(results, statistics_of())
@@ -205,8 +205,8 @@ def test_interrupted_it_leaves_nothing_but_what_is_finished(
         family = psutil.Process(process.pid).children(recursive=True)
         assert family
         process.send_signal(number)
-        process.wait(PATIENCE)
-        _, alive = psutil.wait_procs(family, timeout=PATIENCE)
+        process.wait(TIMEOUT)
+        _, alive = psutil.wait_procs(family, timeout=TIMEOUT)
         assert not alive
         assert not list(surroundings.iterdir())
         assert not list((results / ".locks").iterdir())
@@ -230,7 +230,7 @@ def test_a_killed_scheduler_s_runs_end_themselves(tmp_path: Path, surroundings: 
     )
     family: list[psutil.Process] = []
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not list(surroundings.glob("*/progress")):
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -238,7 +238,7 @@ def test_a_killed_scheduler_s_runs_end_themselves(tmp_path: Path, surroundings: 
         family = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait()
-        _, alive = psutil.wait_procs(family, timeout=PATIENCE)
+        _, alive = psutil.wait_procs(family, timeout=TIMEOUT)
         assert not alive
         assert not list(surroundings.iterdir())
         lock = JobLock.acquire(results, small_run(rounds=100000))

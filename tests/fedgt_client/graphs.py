@@ -27,7 +27,7 @@ def settings(**changed: Scalar) -> RunConfig:
 
 
 def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> Graph:
-    """Two groups of nodes, linked within themselves, told apart by their features."""
+    """Two groups of nodes, linked within themselves, distinguished by their features."""
     rng = np.random.default_rng(seed)
     labels = np.arange(num_nodes) % 2
     features = rng.random((num_nodes, 6)).astype(np.float32) * 0.2

@@ -58,7 +58,7 @@ def printed(code: str) -> str:
 
 @pytest.mark.slow
 def test_neither_torch_nor_its_geometry_is_imported_for_forwarding() -> None:
-    """Flower loads the app anew for each message."""
+    """Flower loads the app again for each message."""
     code = (
         "import sys, fedgt_client.app\n"
         "print([name for name in ('torch', 'torch_geometric', 'scipy') if name in sys.modules])"
@@ -133,12 +133,12 @@ def test_nothing_but_arrays_facts_and_metrics_is_in_a_reply(tmp_path: Path) -> N
     }
 
 
-def test_farewell(tmp_path: Path) -> None:
+def test_the_last_instruction(tmp_path: Path) -> None:
     nodes = grid(tmp_path)
     start = introduce(nodes, 1, want_initial=True).initial
     send(nodes, 1, MessageType.TRAIN, Instruction(1, start).to_records())
-    farewell = Instruction(2, {}, best_round=1, finish=True)
-    reply = send(nodes, 1, MessageType.TRAIN, farewell.to_records())
+    last = Instruction(2, {}, best_round=1, finish=True)
+    reply = send(nodes, 1, MessageType.TRAIN, last.to_records())
     update = Update.from_records(reply.content)
     assert (update.arrays, update.metrics, update.warnings) == ({}, {}, [])
     assert list((tmp_path / "state").rglob("alba/best-000001.safetensors"))

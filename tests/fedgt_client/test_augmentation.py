@@ -52,41 +52,41 @@ def test_nothing_to_miss(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_mended_graph_has_the_added_nodes_and_links(sparse: bool) -> None:
+def test_an_augmented_graph_has_the_added_nodes_and_links(sparse: bool) -> None:
     graph = two_groups(sparse=sparse)
     counts = np.zeros(40, np.int64)
     counts[[3, 8]] = (2, 1)
     features = np.arange(18, dtype=np.float32).reshape(3, 6)
-    mended = add_neighbours(graph, counts, features)
-    assert mended.num_nodes == 43
-    before, after = dense_adjacency(graph), dense_adjacency(mended)
+    augmented = add_neighbours(graph, counts, features)
+    assert augmented.num_nodes == 43
+    before, after = dense_adjacency(graph), dense_adjacency(augmented)
     assert (after[:40, :40] == before).all()
     added = np.zeros((40, 3))
     added[3, :2] = added[8, 2] = 1.0
     assert (after[:40, 40:] == added).all()
     assert (after[40:, :40] == added.T).all()
     assert not after[40:, 40:].any()
-    assert (mended.dense_features()[40:] == features).all()
-    assert (mended.dense_features()[:40] == graph.dense_features()).all()
+    assert (augmented.dense_features()[40:] == features).all()
+    assert (augmented.dense_features()[:40] == graph.dense_features()).all()
 
 
 def test_added_nodes_are_neither_learned_from_nor_measured() -> None:
     graph = two_groups()
-    mended = add_neighbours(graph, np.full(40, 2), np.ones((80, 6), np.float32))
-    assert (mended.labels[40:] == UNLABELLED).all()
+    augmented = add_neighbours(graph, np.full(40, 2), np.ones((80, 6), np.float32))
+    assert (augmented.labels[40:] == UNLABELLED).all()
     for split in SPLITS:
-        assert getattr(mended, split).dtype == np.bool_
-        assert not getattr(mended, split)[40:].any()
-        assert (getattr(mended, split)[:40] == getattr(graph, split)).all()
+        assert getattr(augmented, split).dtype == np.bool_
+        assert not getattr(augmented, split)[40:].any()
+        assert (getattr(augmented, split)[:40] == getattr(graph, split)).all()
 
 
 def test_arcs_of_one_way_stay_so() -> None:
     graph = directed_graph(12, 30, seed=1)
-    mended = add_neighbours(graph, np.ones(12, np.int64), np.ones((12, 1), np.float32))
-    assert (dense_adjacency(mended)[:12, :12] == dense_adjacency(graph)).all()
+    augmented = add_neighbours(graph, np.ones(12, np.int64), np.ones((12, 1), np.float32))
+    assert (dense_adjacency(augmented)[:12, :12] == dense_adjacency(graph)).all()
 
 
-def test_nothing_to_mend() -> None:
+def test_nothing_to_add() -> None:
     graph = two_groups()
-    mended = add_neighbours(graph, np.zeros(40, np.int64), np.zeros((0, 6), np.float32))
-    assert mended.digest() == graph.digest()
+    augmented = add_neighbours(graph, np.zeros(40, np.int64), np.zeros((0, 6), np.float32))
+    assert augmented.digest() == graph.digest()

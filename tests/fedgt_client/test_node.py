@@ -14,11 +14,11 @@ OWN: dict[str, Scalar] = {"institution": "alba", "data-dir": "data"}
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, 'does not say whose it is: add institution="…" to its --node-config'),
-        ({"institution": "", "data-dir": "data"}, "does not say whose it is"),
-        ({"institution": "alba"}, r"where its data is: add data-dir=.*fedgt data import"),
-        ({"institution": "alba", "num-partitions": 2}, "where its data is"),
-        ({"partition-id": 0}, "where its data is"),
+        ({}, 'the node config has no institution: add institution="…"'),
+        ({"institution": "", "data-dir": "data"}, "the node config has no institution"),
+        ({"institution": "alba"}, r"has no data-dir: add data-dir=.*fedgt data import"),
+        ({"institution": "alba", "num-partitions": 2}, "has no data-dir"),
+        ({"partition-id": 0}, "has no data-dir"),
         ({"partition-id": 2, "num-partitions": 2}, "partition-id is 2: it should be below"),
         ({"partition-id": -1, "num-partitions": 2}, "partition-id is -1 .*greater than or equal"),
         ({"partition-id": "x", "num-partitions": 2}, "partition-id is 'x' .*valid integer"),

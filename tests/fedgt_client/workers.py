@@ -16,12 +16,12 @@ from shared.config import Scalar
 from shared.wire import Arrays, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings
 
-PATIENCE = 120.0  # seconds, on a machine that has other things to do
+TIMEOUT = 120.0  # seconds, on a machine that has other things to do
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     """Wait for something that must happen."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, f"still not: {what}"
         time.sleep(0.05)

@@ -18,7 +18,7 @@ def update(**changed: np.ndarray) -> Update:
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("other", "message"),
     [
         (replace(AGREED, version="2.0"), "has FedGT 2.0 installed, the coordinator 1.0"),
         (
@@ -51,8 +51,8 @@ def update(**changed: np.ndarray) -> Update:
         ),
     ],
 )
-def test_each_mismatch_is_named(other: Profile, words: str) -> None:
-    assert profile_mismatch(AGREED, other, "alba") == words
+def test_each_mismatch_is_named(other: Profile, message: str) -> None:
+    assert profile_mismatch(AGREED, other, "alba") == message
 
 
 def test_many_mismatches_are_cut_short() -> None:
@@ -65,7 +65,7 @@ def test_the_same_profile_is_no_mismatch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         (update(extra=np.zeros(1, np.float32)), "it comes with 'extra'"),
         (update(head=np.zeros((2, 3), np.float32)), "head has shape [2, 3], expected [3, 2]"),
@@ -84,8 +84,8 @@ def test_the_same_profile_is_no_mismatch() -> None:
         (Update("here", {}, {}), "it comes without 'bias', 'head'"),
     ],
 )
-def test_each_error_is_named(given: Update, words: str) -> None:
-    assert update_error(given, EXPECTED) == words
+def test_each_error_is_named(given: Update, message: str) -> None:
+    assert update_error(given, EXPECTED) == message
 
 
 def test_a_good_update_has_no_error() -> None:

@@ -88,7 +88,7 @@ def test_nan_becomes_null(tmp_path: Path) -> None:
     line = journal.path.read_text()
 
     def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
+        raise AssertionError(f"{constant} is not JSON")
 
     event = json.loads(line, parse_constant=refuse)
     assert event["self_weight"] is None

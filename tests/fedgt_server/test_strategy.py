@@ -61,7 +61,7 @@ def accepted(strategy: FedGTStrategy, number: int, replies: list[Message]) -> li
 
 
 def best_rounds_heard(node: Node) -> list[int]:
-    """Return which round the node was told is the best, message by message."""
+    """Return which round the node was sent as the best, message by message."""
     return [heard.best_round for heard in node.heard]
 
 
@@ -239,7 +239,7 @@ def test_start_of_flower_without_institutions_gives_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         ({"weight": np.zeros(3, np.float32)}, "without 'bias'"),
         (INITIAL | {"more": np.zeros(1, np.float32)}, "with 'more'"),
@@ -248,8 +248,8 @@ def test_start_of_flower_without_institutions_gives_up() -> None:
         (INITIAL | {"bias": np.full(2, np.nan, np.float32)}, "bias holds values"),
     ],
 )
-def test_initial_arrays_that_do_not_fit_end_the_run(given: Arrays, words: str) -> None:
-    with pytest.raises(FedGTError, match=f"the initial arrays do not fit the model: .*{words}"):
+def test_initial_arrays_that_do_not_fit_end_the_run(given: Arrays, message: str) -> None:
+    with pytest.raises(FedGTError, match=f"the initial arrays do not fit the model: .*{message}"):
         FedGTStrategy(settings()).start(ScriptedGrid(*three({})), record(given), num_rounds=1)
 
 

@@ -77,7 +77,7 @@ class Container:
     log: Path = Path()
 
     def here(self, text: str) -> str:
-        """Translate a word of the file to this machine."""
+        """Translate a value of the file to this machine."""
         for written, address in self.addresses.items():
             text = text.replace(written, address)
         # All at once, and the longest first: /coordinator/runs before /coordinator.
@@ -86,8 +86,8 @@ class Container:
         return re.sub(whole, lambda found: str(self.paths[found[1]]), text)
 
     def command(self, *arguments: str) -> list[str]:
-        words = [*self.service["entrypoint"], *self.service.get("command", ()), *arguments]
-        return [self.here(str(word)) for word in words]
+        line = [*self.service["entrypoint"], *self.service.get("command", ()), *arguments]
+        return [self.here(str(argument)) for argument in line]
 
     def start(self) -> Process:
         with self.log.open("ab") as log:
@@ -112,7 +112,7 @@ class Container:
         )
 
     def is_healthy(self) -> bool:
-        command = [self.here(word) for word in health_command(self.service)]
+        command = [self.here(part) for part in health_command(self.service)]
         return subprocess.run(command, env=self._environment(), capture_output=True).returncode == 0
 
     def _environment(self) -> dict[str, str]:

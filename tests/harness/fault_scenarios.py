@@ -20,7 +20,7 @@ from tests.harness.federation import HarnessFederation
 
 A, B, C = "bank-a", "bank-b", "bank-c"
 
-PATIENCE = 600.0  # seconds for anything, on a machine that has other things to do
+TIMEOUT = 600.0  # seconds for anything, on a machine that has other things to do
 # Flower takes longer than this to notice that a supernode is gone.
 UNNOTICED = 35.0  # seconds
 _POLL = 0.2  # seconds
@@ -32,8 +32,8 @@ SMALL: dict[str, Scalar] = {
     "global-nodes": 4,
     # Noise from the operating system would make every run another one.
     "ldp-noise-seed": 0,
-    "round-deadline": PATIENCE,
-    "give-up-after": PATIENCE,
+    "round-deadline": TIMEOUT,
+    "give-up-after": TIMEOUT,
 }
 
 # Rounds enough to last as long as a test needs.
@@ -58,12 +58,12 @@ def banks(*names: str) -> dict[str, Graph]:
 
 def wait_until(look: Callable[[], T | None], what: str) -> T:
     """Look until there is something to see, and return it."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         if found := look():
             return found
         time.sleep(_POLL)
-    raise AssertionError(f"not within {PATIENCE:.0f} s: {what}")
+    raise AssertionError(f"not within {TIMEOUT:.0f} s: {what}")
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class HarnessHost(KitHost):
         self._own = ProcessMark("FEDGT_HOST")
         self.environment |= self._own.environment()
 
-    def command(self, *words: str) -> list[str]:
-        return [*self._prefix, *words]
+    def command(self, *arguments: str) -> list[str]:
+        return [*self._prefix, *arguments]
 
     def accepts(self, host: str, port: int) -> bool:
         if not self._prefix:

@@ -64,7 +64,7 @@ class Hosts:
         """Set the host's link down."""
         self._ip("-n", self._name(host), "link", "set", "eth0", "down")
 
-    def mend(self, host: str) -> None:
+    def restore(self, host: str) -> None:
         """Set the host's link up again."""
         self._ip("-n", self._name(host), "link", "set", "eth0", "up")
 
@@ -155,7 +155,7 @@ def _open_tap(name: str) -> int:
 def hosts_and_slow_link(*, delay: float, loss: float) -> Iterator[tuple[Hosts, SlowLink]]:
     """Make a centre, and a link for a host behind it; however the block ends, both are removed."""
     if os.geteuid() or shutil.which("ip") is None or not _TUN.exists():
-        pytest.skip("needs root, the program ip and /dev/net/tun for hosts of its own")
+        pytest.skip("needs root, the program ip and /dev/net/tun for separate hosts")
     # Interfaces have at most 15 characters; processes that run at the same time differ in this.
     unique = f"fg{os.getpid() % 10_000_000}"
     hosts = Hosts(unique)

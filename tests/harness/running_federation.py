@@ -29,12 +29,12 @@ class Running(HarnessFederation):
         folder = self.run_folder(run_name)
         wait_for_round(folder, lambda event: True, f"round {number} is over", after=number - 1)
 
-    def processes(self, word: str) -> list[psutil.Process]:
-        """Return processes of the federation that have a word in their command line."""
+    def processes(self, text: str) -> list[psutil.Process]:
+        """Return processes of the federation that have ``text`` in their command line."""
         found = []
         for process in self._mark.processes():
             with suppress(psutil.NoSuchProcess):
-                if word in " ".join(process.cmdline()):
+                if text in " ".join(process.cmdline()):
                     found.append(process)
         return found
 

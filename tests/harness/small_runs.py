@@ -9,7 +9,7 @@ from shared.files import Array, open_tensors
 
 CLIENTS = 3
 
-# Noise from the operating system would make every run another one.
+# Noise from the operating system would make every run different.
 _SMALL: dict[str, Scalar] = {
     "hidden": 16,
     "heads": 2,

@@ -9,7 +9,7 @@ need fedgt
 # With a certificate that has ended nobody could connect; the reason belongs in this log.
 fedgt doctor . --only server.crt || exit 2
 
-# Institutions reach the Fleet API alone. Whoever reaches the control API can run code at every
+# Institutions reach the Fleet API alone. Anyone who reaches the control API can run code at every
 # institution: it stays on loopback.
 exec flower-superlink \
     --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key \

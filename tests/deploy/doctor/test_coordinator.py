@@ -71,8 +71,13 @@ def other_address(kit: Path) -> None:
     [
         (no_keys, "keys", "is empty", "copy this kit"),
         (lambda kit: (kit / "server.key").chmod(0o644), "server.key", "mode 0644", "chmod 600"),
-        (lambda kit: (kit / "ca.crt").write_text("x"), "ca.crt", "no certificate", "copy it anew"),
-        (lambda kit: (kit / "server.crt").unlink(), "server.crt", "it is missing", "copy it anew"),
+        (
+            lambda kit: (kit / "ca.crt").write_text("x"),
+            "ca.crt",
+            "not a certificate",
+            "copy it again",
+        ),
+        (lambda kit: (kit / "server.crt").unlink(), "server.crt", "it is missing", "copy it again"),
         (another_key, "server.crt", "belongs to another server.key", "--renew"),
         (old_certificate, "server.crt", "ended on", "--renew"),
         (other_address, "server.crt", "does not name example.org", "--renew"),

@@ -19,7 +19,7 @@ from fedgt_client.data.partition import institution_graphs
 
 _FEDGT = "from deploy.cli import main; main()"
 _ROOT = Path(__file__).parents[3]
-_PATIENCE = 900.0  # seconds, on a busy machine
+_TIMEOUT = 900.0  # seconds, on a busy machine
 
 pytestmark = pytest.mark.skipif(
     " " in sys.prefix,
@@ -54,7 +54,7 @@ def left_behind(place: Path) -> list[str]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIMEOUT
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.5)
@@ -76,7 +76,7 @@ def test_the_banks_are_of_one_kind() -> None:
 def test_the_demo_ends_with_a_table_and_leaves_nothing_running(tmp_path: Path) -> None:
     with marked_processes() as mark:
         process = demo(tmp_path, mark.environment())
-        output, errors = process.communicate(timeout=_PATIENCE)
+        output, errors = process.communicate(timeout=_TIMEOUT)
         assert process.returncode == 0, errors
         assert left_behind(tmp_path) == []
     summary = json.loads(output)
@@ -96,5 +96,5 @@ def test_a_request_to_end_is_heard_by_all(tmp_path: Path) -> None:
         assert process.poll() is None, process.communicate()[1]
         assert len(left_behind(hosts)) >= 4
         process.send_signal(signal.SIGTERM)
-        assert process.wait(_PATIENCE) == 128 + signal.SIGTERM
+        assert process.wait(_TIMEOUT) == 128 + signal.SIGTERM
         assert left_behind(tmp_path) == []

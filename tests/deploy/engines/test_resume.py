@@ -166,5 +166,5 @@ def test_no_kit_is_one_line(
         main()
     assert end.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "fedgt: . is no coordinator's kit: name its folder"
+        "fedgt: . is not a coordinator's kit: name its folder"
     )

@@ -13,8 +13,8 @@ from deploy.engines.superlink_run import ExitCode
 from fedgt_server.checkpoint import Checkpoints
 from shared.config import Scalar
 from tests.harness.fault_scenarios import (
-    PATIENCE,
     SMALL,
+    TIMEOUT,
     A,
     B,
     ample,
@@ -49,7 +49,7 @@ def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HarnessFede
 def undisturbed(federation: HarnessFederation) -> dict[str, bytes]:
     """Return all weights after a run without faults."""
     with logs_on_failure(federation):
-        federation.run(_SETTINGS | {"run-name": "whole"}, timeout=PATIENCE)
+        federation.run(_SETTINGS | {"run-name": "whole"}, timeout=TIMEOUT)
     return final_bytes(federation, federation.run_folder("whole"), _ROUNDS)
 
 
@@ -81,11 +81,11 @@ def test_serverapp_and_superlink_are_killed(
         federation.superlink.wait()
         played.append(len(events(out, "round")))
         for process in (run, resumed):
-            assert process.wait(PATIENCE) == ExitCode.failed
+            assert process.wait(TIMEOUT) == ExitCode.failed
         assert "the SuperLink is gone" in coordinator.log.read_text()
 
         federation.start_superlink()
-        answer = coordinator.call(RESUME, "--run", "disturbed", timeout=PATIENCE)
+        answer = coordinator.call(RESUME, "--run", "disturbed", timeout=TIMEOUT)
         assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
     # The round that was being played is lost, and none before it.
     for event, number in zip(events(out, "resume"), played, strict=True):
@@ -99,7 +99,7 @@ def small_disk(place: Path) -> Iterator[Path]:
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "fedgt-test", str(place)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("a disk of its own cannot be mounted here")
+        pytest.skip("no separate disk can be mounted here")
     try:
         yield place
     finally:
@@ -127,7 +127,7 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         run = federation.start_run(_SETTINGS | place)
         wait_for_checkpoint(out, 2)
         filler = fill(disk)
-        assert run.wait(PATIENCE) == ExitCode.failed
+        assert run.wait(TIMEOUT) == ExitCode.failed
         assert "No space left on device" in coordinator.log.read_text()
         # Whole lines, whole checkpoints, and no remains of others.
         assert (out / "journal.jsonl").read_bytes().endswith(b"\n")
@@ -142,9 +142,9 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         filler.unlink()
         torn = out / "checkpoints" / f"round-{newest:06d}.safetensors"
         torn.write_bytes(torn.read_bytes()[:-100])
-        answer = coordinator.call(RESUME, "--results", "small", timeout=PATIENCE)
+        answer = coordinator.call(RESUME, "--results", "small", timeout=TIMEOUT)
         assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
-        assert f"checkpoint of round {newest} is passed over" in answer.stdout + answer.stderr
+        assert f"skipping the checkpoint of round {newest}" in answer.stdout + answer.stderr
         assert [event["after_round"] for event in events(out, "resume")] == earlier[:1]
         assert final_bytes(federation, out, _ROUNDS) == undisturbed
 
@@ -164,7 +164,7 @@ def test_fewer_than_the_quorum(federation: HarnessFederation) -> None:
         )
         wait_for_checkpoint(out, 1)
         federation.kill_supernode(B)
-        assert run.wait(PATIENCE) == ExitCode.gave_up
+        assert run.wait(TIMEOUT) == ExitCode.gave_up
         reason = events(out, "failed")[0]["reason"]
         assert "1 of 2 institutions answered" in reason
         log = coordinator.log.read_text()

@@ -47,7 +47,7 @@ def test_links() -> None:
             assert float(ask(hosts, "far").stdout) >= 1.0
             hosts.cut("near")
             assert "OSError" in ask(hosts, "near").stderr
-            hosts.mend("near")
+            hosts.restore("near")
             assert ask(hosts, "near").returncode == 0
             link.loss = 1.0
             assert ask(hosts, "far", 2.0).returncode != 0

@@ -11,8 +11,8 @@ from fedgt_client.graph import Graph
 from shared.config import Scalar
 from tests.harness.fault_scenarios import (
     ENDLESS,
-    PATIENCE,
     SMALL,
+    TIMEOUT,
     A,
     B,
     C,
@@ -49,7 +49,7 @@ def test_one_is_killed_another_joins_and_the_first_comes_back(tmp_path: Path) ->
         with logs_on_failure(federation):
             federation.start()
             both = SMALL | {"min-institutions": 2}
-            federation.run(both | {"run-name": "short", "rounds": 1}, timeout=PATIENCE)
+            federation.run(both | {"run-name": "short", "rounds": 1}, timeout=TIMEOUT)
             deadline = ample(federation.run_folder("short"))
 
             quorum: dict[str, Scalar] = {"min-institutions": 1, "start-institutions": 2}

@@ -11,8 +11,8 @@ from deploy.engines.processes import marked_processes
 from shared.config import Scalar
 from tests.harness.fault_scenarios import (
     ENDLESS,
-    PATIENCE,
     SMALL,
+    TIMEOUT,
     A,
     B,
     ample,
@@ -53,7 +53,7 @@ def on_hosts(place: Path) -> Iterator[tuple[HarnessFederation, Hosts, SlowLink]]
 def test_a_slow_link_and_one_that_is_cut(tmp_path: Path) -> None:
     with on_hosts(tmp_path) as (federation, hosts, link):
         both = SMALL | {"min-institutions": 2}
-        result = federation.run(both | {"run-name": "slow", "rounds": 2}, timeout=PATIENCE)
+        result = federation.run(both | {"run-name": "slow", "rounds": 2}, timeout=TIMEOUT)
         assert sorted(result.per_client) == [A, B]
         assert result.rounds == 2
         assert link.carried > 100
@@ -76,7 +76,7 @@ def test_a_slow_link_and_one_that_is_cut(tmp_path: Path) -> None:
         assert list(without["institutions"]) == [A]
         check_deadline(without, deadline)
         time.sleep(max(0.0, until - time.monotonic()))
-        hosts.mend("cut")
+        hosts.restore("cut")
         back = wait_for_round(
             out, lambda facts: B in facts["institutions"], f"{B} is back", after=without["round"]
         )

@@ -24,8 +24,8 @@ from fedgt_client.graph import Graph
 from shared.config import Scalar
 from shared.version import installed_version
 from tests.harness.fault_scenarios import (
-    PATIENCE,
     SMALL,
+    TIMEOUT,
     A,
     B,
     C,
@@ -104,14 +104,14 @@ def edit(host: HarnessHost, script: str, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def wait_for_line(host: HarnessHost, words: str) -> None:
-    wait_until(lambda: words in host.log.read_text(), f"'{words}' in {host.log}")
+def wait_for_line(host: HarnessHost, text: str) -> None:
+    wait_until(lambda: text in host.log.read_text(), f"'{text}' in {host.log}")
 
 
 def end(host: HarnessHost, process: Process) -> None:
     """End what may still try to connect, and see that it never was connected."""
     host.kill()
-    process.wait(PATIENCE)
+    process.wait(TIMEOUT)
     assert _CONNECTED not in host.log.read_text()
 
 
@@ -139,7 +139,7 @@ def test_keys_and_certificates(federation: HarnessFederation, expired: HarnessFe
             body = public_key_to_bytes(public).decode().splitlines()[2]
             wait_for_line(federation.coordinator, body)
         wait_for_line(federation.coordinator, "No SuperNode found with the given public key")
-        # Who holds the wrong ca.crt, or talks without TLS, can mend that.
+        # Who holds the wrong ca.crt, or talks without TLS, can fix that.
         wait_for_line(foreign, "CERTIFICATE_VERIFY_FAILED")
         wait_for_line(plain, "TLS is not enabled")
         for host, process in zip(refused, started, strict=True):
@@ -156,8 +156,8 @@ def test_plain_text_gets_no_answer(federation: HarnessFederation) -> None:
 def test_an_expired_certificate(expired: HarnessFederation) -> None:
     coordinator, bank = expired.coordinator, expired.institutions[A]
     with logs_on_failure(expired):
-        # The coordinator can mend it, and does not start.
-        assert coordinator.start(START_SUPERLINK).wait(PATIENCE) == 2
+        # The coordinator can fix it, and does not start.
+        assert coordinator.start(START_SUPERLINK).wait(TIMEOUT) == 2
         log = coordinator.log.read_text()
         assert "server.crt" in log
         assert "--renew" in log
@@ -176,9 +176,9 @@ def renamed(graph: Graph, place: Path) -> None:
 
 
 def refusal(federation: HarnessFederation, run_name: str) -> str:
-    """Train, and read in what words that was refused."""
+    """Train, and return the line that says why that was refused."""
     settings = federation.write_settings(_SETTINGS | {"run-name": run_name})
-    answer = federation.coordinator.call("run.sh", settings, timeout=PATIENCE)
+    answer = federation.coordinator.call("run.sh", settings, timeout=TIMEOUT)
     assert answer.returncode == ExitCode.failed, answer.stdout + answer.stderr
     out = federation.run_folder(run_name)
     assert not events(out, "round")
@@ -210,7 +210,7 @@ def test_another_schema_and_another_version(federation: HarnessFederation, packa
             federation, "version"
         )
 
-        # Mended, both take part.
+        # Fixed: both take part.
         shutil.rmtree(installed)
-        result = federation.run(_SETTINGS | {"run-name": "mended"}, timeout=PATIENCE)
+        result = federation.run(_SETTINGS | {"run-name": "fixed"}, timeout=TIMEOUT)
         assert sorted(result.per_client) == [A, B]

@@ -14,7 +14,7 @@ from tests.harness.kits import fedgt, write_banks
         (("nowhere.toml",), "nowhere.toml: no such file"),
         (("federation.toml", "--readmit", "bank-x"), "no such institution"),
         (("revoke", "bank-x"), "kits holds no kits"),
-        (("register", "."), "is no coordinator's kit"),
+        (("register", "."), "is not a coordinator's kit"),
         (("app", "."), "exists already"),
     ],
 )

@@ -27,12 +27,12 @@ name = "bank-a"
         ('name = "banks"', 'name = "banks"\ncertificate-days = 0', "certificate-days is 0"),
         ('address = "fedgt.example.org:9092"', "", "coordinator.address is missing"),
         ("fedgt.example.org:9092", "", "address is empty"),
-        ("fedgt.example.org:9092", "a b:9092", "coordinator.address: 'a b:9092' is no address"),
-        ("fedgt.example.org:9092", "a;rm -rf:9092", "is no address"),
+        ("fedgt.example.org:9092", "a b:9092", "coordinator.address: 'a b:9092' is not an address"),
+        ("fedgt.example.org:9092", "a;rm -rf:9092", "is not an address"),
         ("fedgt.example.org:9092", "a:0", "no port between"),
         ("fedgt.example.org:9092", "a:99999", "no port between"),
         ("fedgt.example.org:9092", "a:x", "no port between"),
-        ("fedgt.example.org:9092", "300.1.1.1:9092", "is no address"),
+        ("fedgt.example.org:9092", "300.1.1.1:9092", "is not an address"),
         ("[[inst", 'also = ["a b"]\n[[inst', "coordinator.also: 'a b' is neither"),
         ("[[inst", "control-port = 70000\n[[inst", "coordinator.control-port is 70000"),
         ("[[inst", "ports = 1\n[[inst", "no key 'coordinator.ports'; there are: address"),
@@ -41,18 +41,18 @@ name = "bank-a"
         ("bank-a", "-a", "institutions.0.name is '-a'"),
         ("bank-a", "Coordinator", "institutions.0.name: 'Coordinator' is taken"),
         ('"bank-a"', '"bank-a"\ndata_folder = "x"', "no key 'institutions.0.data-folder'"),
-        ('"bank-a"', '"bank-a"\n[[institutions]]\nname = "BANK-A"', "'BANK-A' stands there twice"),
+        ('"bank-a"', '"bank-a"\n[[institutions]]\nname = "BANK-A"', "'BANK-A' is given twice"),
         ('"banks"', '"banks', "is not valid TOML"),
     ],
 )
 def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     source = tmp_path / "federation.toml"
     source.write_text(WHOLE.replace(old, new, 1))
-    with pytest.raises(FedGTError) as fault:
+    with pytest.raises(FedGTError) as raised:
         FederationSpec.load(source)
-    assert message in str(fault.value)
-    assert str(source) in str(fault.value)
-    assert len(str(fault.value).splitlines()) == 1
+    assert message in str(raised.value)
+    assert str(source) in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_no_file(tmp_path: Path) -> None:

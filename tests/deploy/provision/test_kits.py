@@ -44,9 +44,9 @@ def write_ed25519(place: Path) -> None:
     ("public_key", "message"),
     [
         ("missing.pub", "no such file"),
-        ("federation.toml", "no public key in OpenSSH format"),
+        ("federation.toml", "not a public key in OpenSSH format"),
         ("made/node.key", "holds a private key"),
-        ("ed.pub", "no ECDSA key"),
+        ("ed.pub", "not an ECDSA key"),
     ],
 )
 def test_wrong_public_keys_write_nothing(

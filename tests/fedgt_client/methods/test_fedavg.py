@@ -1,4 +1,4 @@
-"""FedAvg and the yardstick at home."""
+"""FedAvg, and the GCN trained locally."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def test_moments_are_kept_across_rounds() -> None:
     assert int(method.state_dict()["adam.step.layers.0.neighbours"]) == 2 * 2  # 14 nodes by 7
 
 
-def test_at_home_nothing_is_exchanged() -> None:
+def test_local_training_exchanges_nothing() -> None:
     method = institution("gcn")
     foreign = {name: np.full_like(a, 7.0) for name, a in method.initial_arrays().items()}
     result = method.fit(foreign, 1)

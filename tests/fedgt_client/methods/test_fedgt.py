@@ -105,7 +105,7 @@ def test_the_change_is_the_change(cache: Path) -> None:
 
 
 def test_only_what_is_sent_counts(cache: Path) -> None:
-    """The same θ̂, whatever order it comes in and whoever looks at the result later."""
+    """The same θ̂, whatever order it comes in and whatever reads the result later."""
     one, other = institution(cache), institution(cache)
     sent = one.initial_arrays()
     first = one.fit(sent, 1)
@@ -355,7 +355,7 @@ def test_a_value_that_is_not_finite(cache: Path) -> None:
     method = institution(cache, replace(graph, features=features))
     result = method.fit(method.initial_arrays(), 1)
     assert result.metrics["skipped_steps"] == 1
-    assert "1 training steps left out: their gradient was not finite" in result.warnings
+    assert "1 training steps skipped: non-finite gradient" in result.warnings
     for name, array in result.upload.items():
         assert np.isfinite(array).all(), name
 

@@ -1,4 +1,4 @@
-"""Training at home."""
+"""Local training."""
 
 from pathlib import Path
 

@@ -98,7 +98,7 @@ def test_a_value_that_is_not_finite(name: str) -> None:
     result = method.fit(method.initial_arrays(), 1)
     steps = STEPS.get(name, 1)
     assert result.metrics["skipped_steps"] == steps
-    assert f"{steps} training steps left out: their gradient was not finite" in result.warnings
+    assert f"{steps} training steps skipped: non-finite gradient" in result.warnings
     for name, array in result.upload.items():
         assert np.isfinite(array).all(), name
 

@@ -15,8 +15,8 @@ from fedgt_client.model.features import (
     dropout,
     project,
     rows_of,
-    scaled,
-    times,
+    scale,
+    scale_columns,
     unit_features,
     with_columns,
 )
@@ -38,12 +38,12 @@ SOME = torch.tensor([7, 0, 7, 39])
 OPERATIONS: dict[str, Callable[[Features], Features]] = {
     "rows": lambda features: rows_of(features, SOME),
     "no rows": lambda features: rows_of(features, SOME[:0]),
-    "scaled": lambda features: scaled(features, -2.5),
+    "scaled": lambda features: scale(features, -2.5),
     "further columns": lambda features: with_columns(features, torch.arange(80.0).view(40, 2)),
     "further columns of nobody": lambda features: with_columns(
         rows_of(features, SOME[:0]), torch.empty(0, 2)
     ),
-    "columns times factors": lambda features: times(features, torch.arange(6.0) - 2.0),
+    "columns times factors": lambda features: scale_columns(features, torch.arange(6.0) - 2.0),
     "dropout in evaluation": lambda features: dropout(features, 0.5, training=False),
     "projection": lambda features: project(features, torch.arange(18.0).view(6, 3)),
     "projection, transposed": lambda features: project(features, torch.arange(18.0).view(3, 6).t()),

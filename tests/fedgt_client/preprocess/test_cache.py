@@ -45,7 +45,7 @@ def test_second_time_nothing_is_computed(tmp_path: Path, monkeypatch: pytest.Mon
         {"positional_dimensions": 3},
     ],
 )
-def test_other_parameters_are_prepared_anew(
+def test_other_parameters_are_prepared_again(
     changed: dict[str, Scalar], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(two_groups(), settings(), tmp_path)
@@ -53,7 +53,7 @@ def test_other_parameters_are_prepared_anew(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_another_graph_is_prepared_anew(tmp_path: Path) -> None:
+def test_another_graph_is_prepared_again(tmp_path: Path) -> None:
     graph = two_groups()
     features = graph.dense_features() + np.float32(1)
     for other in (graph, two_groups(seed=1), replace(graph, features=features)):

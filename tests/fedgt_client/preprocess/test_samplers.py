@@ -1,4 +1,4 @@
-"""The registry of samplers, and the pools of the other two."""
+"""The registry of samplers, and the graphsage and attribute pools."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The resident worker as a real process: one for a run, and why it ends."""
+"""The worker as a real process: one for a run, and why it ends."""
 
 import os
 import signal

@@ -335,7 +335,7 @@ def test_dead_spread_warns() -> None:
         # All start alike: only a spread that does not grow is dead.
         assert method.aggregate(alike).warnings == []
         warnings = method.aggregate(alike).warnings
-        assert any("all alike" in warning for warning in warnings) is warns
+        assert any("look alike" in warning for warning in warnings) is warns
     method = begun()
     for name in NAMES:
         method.message(name)

@@ -59,9 +59,9 @@ def play(method: FedSage, number: int, names: tuple[str, ...] = NAMES) -> list[s
 @pytest.mark.parametrize("institutions", [2, 3, 10])
 @pytest.mark.parametrize("turn", [0, 1, 7])
 def test_nobody_gets_its_own_and_every_row_goes_to_one(institutions: int, turn: int) -> None:
-    whose = row_owners(institutions, 12, turn)
-    assert not (whose == np.arange(institutions)[:, None]).any()
-    for column in whose.T:
+    owners = row_owners(institutions, 12, turn)
+    assert not (owners == np.arange(institutions)[:, None]).any()
+    for column in owners.T:
         assert sorted(column.tolist()) == list(range(institutions))
 
 
