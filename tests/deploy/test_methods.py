@@ -16,7 +16,7 @@ from shared.config import Scalar
 from tests.deploy.fingerprint import Fingerprint, fingerprint
 from tests.harness.small_runs import CLIENTS, saved_bytes, small
 
-pytestmark = [pytest.mark.usefixtures("own_cache"), pytest.mark.slow]
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,7 @@ def test_golden_runs_tell_methods_apart() -> None:
         assert distance > 100 * TOLERANCE, (one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_run(name: str, tmp_path: Path) -> None:
     golden = GOLDEN[name]
@@ -125,12 +126,14 @@ def test_golden_run(name: str, tmp_path: Path) -> None:
     assert saved_bytes(tmp_path / "b") == saved_bytes(tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_gcfl_splits_a_cluster(tmp_path: Path) -> None:
     run_in_process(small(tmp_path / "a", **GOLDEN["gcfl"].values()), CLIENTS)
     clusters = [len(line["clusters"]) for line in rounds_of(tmp_path / "a")]
     assert clusters == [1] * 20 + [2] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "last"), [*((name, 2) for name in METHODS), ("gcfl", 22)])
 def test_resumed_run(method: str, last: int, tmp_path: Path) -> None:
     """Stopped after a round and continued, a run ends with the same bytes."""

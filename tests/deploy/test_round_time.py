@@ -7,6 +7,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from deploy.engines.processes import marked_processes
 from fedgt_client.data.partition import institution_graphs
@@ -108,7 +109,7 @@ def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
     (package.parent / "pyproject.toml").write_text(_PYPROJECT)
     shutil.copy(Path(__file__).parents[2] / "LICENSE", package.parent)
     settings, out = place / "nothing.toml", place / "nothing.json"
-    settings.write_text(f"rounds = {ROUNDS}\nout = {json.dumps(str(out))}\n")
+    settings.write_text(tomli_w.dumps({"rounds": ROUNDS, "out": str(out)}))
     run = federation.coordinator.call(
         *("flwr.sh", "run", str(package.parent), "fedgt", "--stream"),
         *("--run-config", str(settings)),

@@ -5,6 +5,7 @@ import pytest
 from deploy.settings import resolve_settings
 from fedgt_client.methods import METHODS as CLIENT_METHODS
 from fedgt_client.methods import ClientMethod, client_method
+from fedgt_client.preprocess.samplers import SAMPLERS
 from fedgt_server.methods import METHODS, server_method
 from shared.config import PRESETS, RunConfig, Scalar
 from shared.errors import FedGTError
@@ -17,8 +18,8 @@ WITHOUT_NOISE = [name for name, info in METHODS.items() if not info.private_upda
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"method": "fedfoo"}, "method is 'fedfoo', expected one of local, gcn, .*fedgt$"),
-        ({"sampler": "walk"}, "sampler is 'walk', expected one of ppr, graphsage, attribute$"),
+        ({"method": "fedfoo"}, f"method is 'fedfoo', expected one of {', '.join(METHODS)}$"),
+        ({"sampler": "walk"}, f"sampler is 'walk', expected one of {', '.join(SAMPLERS)}$"),
         ({"tua": 1.0}, "there is no setting 'tua'"),
     ],
 )
@@ -30,9 +31,10 @@ def test_unknown_names(values: dict[str, Scalar], message: str) -> None:
 def test_unknown_method_on_either_side() -> None:
     """Settings from elsewhere are checked again by the side that receives them."""
     config = RunConfig.build({"method": "fedfoo"})
-    with pytest.raises(FedGTError, match="method is 'fedfoo', expected one of local, "):
+    message = "method is 'fedfoo', expected one of "
+    with pytest.raises(FedGTError, match=message + ", ".join(METHODS)):
         server_method(config)
-    with pytest.raises(FedGTError, match="method is 'fedfoo', expected one of local, "):
+    with pytest.raises(FedGTError, match=message + ", ".join(CLIENT_METHODS)):
         client_method(two_groups(), config, "alba")
 
 

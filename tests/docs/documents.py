@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "experiments" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 SHELLS = ("bash", "sh", "console")
 
 _FENCE = re.compile(r"^```(?P<info>.*)\n(?P<text>(?:.*\n)*?)```$", re.MULTILINE)
 _COMMENT = re.compile(r"<!-- (test|file): (.*?) -->\s*\Z")
+_REPLACED = re.compile(r'with "([^"]+)" as "([^"]+)"')
 _PAGE_COMMENT = re.compile(r"<!-- test all: (.*?) -->")
 
 
@@ -28,6 +34,14 @@ class Block:
     def name(self) -> str:
         """Return where the block is, for messages and test ids."""
         return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+    def commands(self) -> str:
+        """Return the text with what its comment replaces to keep the test short."""
+        text = self.text
+        for old, new in _REPLACED.findall(self.test):
+            assert old in text, f"{self.name} does not contain '{old}'"
+            text = text.replace(old, new)
+        return text
 
 
 def blocks(document: Path) -> list[Block]:

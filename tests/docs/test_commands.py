@@ -5,14 +5,17 @@ A comment before a block says how it is tested; ``<!-- test all: ... -->`` speak
 - ``<!-- test: run -->``: the commands run here, in a scratch folder that the blocks of a document
   share. ``run, with "A" as "B"`` replaces A by B first, to keep the test short.
 - ``<!-- test: dry run -->``: only ``make`` targets, checked with ``make --dry-run``.
-- ``<!-- test: covered by test_x -->``: another test runs the commands.
+- ``<!-- test: covered by test_x -->``: another test runs the commands. Its file takes them from the
+  page, or names their programs.
 - ``<!-- test: needs other machines -->``
 """
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,13 +29,56 @@ _MANNER = re.compile(
     r"(?P<manner>run|dry run|needs other machines|covered by (?P<tests>test_\w+(, test_\w+)*))"
     r'(?P<replaced>(, with "[^"]+" as "[^"]+")*)'
 )
-_REPLACED = re.compile(r'with "([^"]+)" as "([^"]+)"')
+_BUILTINS = ("export", "cd", ".")
 
 
 def manner(block: Block) -> str:
     found = _MANNER.fullmatch(block.test)
     assert found, f"{block.name}: no comment says how this block is tested (found '{block.test}')"
     return found["manner"]
+
+
+def covering(block: Block) -> list[str]:
+    """Return the names of the tests that run a block."""
+    return manner(block).removeprefix("covered by ").split(", ")
+
+
+@cache
+def files_of_tests() -> dict[str, Path]:
+    """Return the file of every test, by the test's name."""
+    return {
+        name: path
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE)
+    }
+
+
+def code_behind(file: Path) -> str:
+    """Return the code of a test's file, and of what it imports from the tests."""
+    code = file.read_text()
+    modules = re.findall(r"^from (tests\.[\w.]+) import", code, re.MULTILINE)
+    paths = [ROOT / (module.replace(".", "/") + ".py") for module in modules]
+    return "\n".join([code, *(path.read_text() for path in paths if path.exists())])
+
+
+def programs(commands: str) -> list[str]:
+    """Return the program of each command; of ``make`` the words of its targets."""
+    found = []
+    for line in commands.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words and re.match(r"\w+=", words[0]):
+            del words[0]
+        if words[:1] == ["make"]:
+            found += [part for word in words[1:] if "=" not in word for part in word.split("-")]
+        elif words and words[0] not in _BUILTINS:
+            found.append(Path(words[0]).name)
+    return found
+
+
+def is_named(program: str, code: str) -> bool:
+    """Return whether code names a program; imports of a package of that name do not count."""
+    lines = [line for line in code.splitlines() if not line.startswith(("import ", "from "))]
+    return bool(re.search(rf"(?<![\w.]){re.escape(program)}(?![\w.-])", "\n".join(lines)))
 
 
 def chosen(how: str) -> list[object]:
@@ -55,13 +101,37 @@ def test_every_command_block_says_how_it_is_tested(block: Block) -> None:
 
 @pytest.mark.parametrize("block", chosen("covered by"))
 def test_covering_tests_exist(block: Block) -> None:
-    known = {
-        name
-        for path in (ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), re.MULTILINE)
-    }
-    named = manner(block).removeprefix("covered by ").split(", ")
-    assert set(named) <= known, f"{block.name} names tests that do not exist"
+    named = covering(block)
+    assert set(named) <= files_of_tests().keys(), f"{block.name} names tests that do not exist"
+
+
+@pytest.mark.parametrize("block", chosen("covered by"))
+def test_covering_tests_know_the_commands(block: Block) -> None:
+    code = "\n".join(code_behind(files_of_tests()[name]) for name in covering(block))
+    if block.document.name in code:
+        return
+    unknown = [word for word in programs(block.text) if not is_named(word, code)]
+    assert not unknown, f"{block.name}: {', '.join(covering(block))} does not run {unknown}"
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected"),
+    [
+        ("make demo", ["demo"]),
+        ("make demo-deploy  # three banks", ["demo", "deploy"]),
+        ("export A=1 B=2\nB=3 flwr run . \\\n    --stream\n", ["flwr"]),
+        ("cd kits\n. .venv/bin/activate\nkits/run.sh\n", ["run.sh"]),
+    ],
+)
+def test_programs_of_a_block(commands: str, expected: list[str]) -> None:
+    assert programs(commands) == expected
+
+
+def test_an_import_does_not_name_a_program() -> None:
+    assert not is_named("flwr", "from flwr.cli.build import build\nimport flwr\n")
+    assert not is_named("flwr", "flwr_home = 1")
+    assert is_named("flwr", 'start("flwr", "run")')
+    assert is_named("run.sh", 'call("kits/run.sh")')
 
 
 @pytest.mark.parametrize("block", chosen("dry run"))
@@ -102,10 +172,7 @@ def test_commands_run(
         request.getfixturevalue("real_data")  # skips where the files are not present
     folder = folders[block.document]
     _write_files_before(block, folder)
-    commands = block.text
-    for old, new in _REPLACED.findall(block.test):
-        assert old in commands, f"{block.name} does not contain '{old}'"
-        commands = commands.replace(old, new)
+    commands = block.commands()
     search = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", commands],

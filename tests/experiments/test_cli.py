@@ -10,9 +10,10 @@ from deploy.cli import main
 from deploy.cli.output import console
 from experiments import grids
 from experiments.cli import in_parts, select
-from experiments.grids import Experiment, experiment
+from experiments.grids import SEEDS, Experiment, experiment
 from experiments.job import Job
 from experiments.result_table import Column, Entry, Row, Table
+from experiments.variants import METHODS
 from shared.errors import FedGTError
 from tests.experiments.jobs import statistics_of, write_made
 
@@ -112,11 +113,12 @@ def test_list_counts_what_is_finished(
     code, out, _ = fedgt(capsys, monkeypatch, "list", "--results", str(tmp_path), "--json")
     counts = {item["name"]: item for item in json.loads(out)["experiments"]}
     assert code == 0
-    assert (counts["cost"]["finished"], counts["cost"]["jobs"]) == (1, 30)
+    jobs = len(METHODS) * len(SEEDS)
+    assert (counts["cost"]["finished"], counts["cost"]["jobs"]) == (1, jobs)
     assert counts["main-disjoint"]["finished"] == 1
     assert counts["main-overlap"]["finished"] == 0
     code, out, _ = fedgt(capsys, monkeypatch, "list", "--results", str(tmp_path))
-    assert "1/30" in out
+    assert f"1/{jobs}" in out
 
 
 @pytest.mark.slow

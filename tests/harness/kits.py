@@ -4,14 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from deploy.cli import main
 
-BANKS = """
-name = "banks"
-[coordinator]
-address = "127.0.0.1:{port}"
-also = ["coordinator.example.org"]
+_INSTITUTIONS = """
 [[institutions]]
 name = "bank-a"
 [[institutions]]
@@ -22,7 +19,9 @@ name = "bank-b"
 def write_banks(place: Path, *, port: int = 9092, more: str = "") -> Path:
     """Write a file of two banks, with ``more`` institutions after them."""
     source = place / "federation.toml"
-    source.write_text(BANKS.format(port=port) + more)
+    coordinator = {"address": f"127.0.0.1:{port}", "also": ["coordinator.example.org"]}
+    banks = tomli_w.dumps({"name": "banks", "coordinator": coordinator})
+    source.write_text(banks + _INSTITUTIONS + more)
     return source
 
 

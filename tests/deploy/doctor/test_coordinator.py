@@ -6,12 +6,14 @@ import socket
 import ssl
 import sys
 import threading
+import tomllib
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import tomli_w
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from deploy.doctor import coordinator
@@ -36,8 +38,9 @@ def kit(tmp_path: Path, ports: list[int], monkeypatch: pytest.MonkeyPatch) -> Pa
     programs = (str(Path(sys.executable).parent), os.environ.get("PATH", ""))
     monkeypatch.setenv("PATH", os.pathsep.join(programs))
     source = write_banks(tmp_path, port=ports[0])
-    listen = f'[coordinator]\nlisten = "127.0.0.1:{ports[0]}"\ncontrol-port = {ports[1]}'
-    source.write_text(source.read_text().replace("[coordinator]", listen))
+    spec = tomllib.loads(source.read_text())
+    spec["coordinator"] |= {"listen": f"127.0.0.1:{ports[0]}", "control-port": ports[1]}
+    source.write_text(tomli_w.dumps(spec))
     provision(source, tmp_path / "kits")
     return tmp_path / "kits" / "coordinator"
 

@@ -1,10 +1,10 @@
 """Which runs can be resumed, and how the end of a run is reported."""
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from deploy.cli import main
 from deploy.engines import resume
@@ -160,7 +160,7 @@ def test_no_kit_is_one_line(
 ) -> None:
     play(tmp_path / "runs" / "first", stops_in=2)
     monkeypatch.chdir(tmp_path)
-    Path("run.toml").write_text(f"federation = {json.dumps('banks')}\n")
+    Path("run.toml").write_text(tomli_w.dumps({"federation": "banks"}))
     monkeypatch.setattr(sys, "argv", ["fedgt", command])
     with pytest.raises(SystemExit) as end:
         main()

@@ -26,6 +26,7 @@ from tests.harness.small_runs import CLIENTS, checkpoint, small
 pytest.importorskip("ray")
 
 _ROOT = Path(__file__).parents[3]
+_WHEEL_SIZE = 500_000  # bytes at the most
 _START = 240.0  # seconds to the first round, on a machine that has other things to do
 
 
@@ -58,7 +59,7 @@ def test_the_app_is_complete(tmp_path: Path) -> None:
     assert not [name for name in packed if name.startswith(("tests", "deploy", "experiments"))]
 
 
-def test_a_wheel_brings_what_the_app_needs_and_no_results() -> None:
+def test_a_wheel_is_to_bring_what_the_app_needs() -> None:
     pyproject = tomllib.loads((_ROOT / "pyproject.toml").read_text())
     wheel = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]
     brought = {name: f"deploy/app/{name}" for name in ("pyproject.toml", "LICENSE")}
@@ -66,6 +67,24 @@ def test_a_wheel_brings_what_the_app_needs_and_no_results() -> None:
     assert wheel["packages"] == ["fedgt_client", "fedgt_server", "shared", "deploy"]
     for package in wheel["packages"]:
         assert (_ROOT / package / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_a_wheel_brings_what_the_app_needs_and_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = pytest.importorskip("hatchling.build")
+    monkeypatch.chdir(_ROOT)
+    wheel = tmp_path / backend.build_wheel(str(tmp_path))
+    assert wheel.stat().st_size < _WHEEL_SIZE
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert not [name for name in names if name.startswith(("experiments/", "tests/"))]
+    packages = ("fedgt_client", "fedgt_server", "shared", "deploy")
+    assert {name.partition("/")[0] for name in names} == {*packages, f"fedgt-{VERSION}.dist-info"}
+    assert {f"{package}/py.typed" for package in packages} <= names
+    assert {"deploy/app/pyproject.toml", "deploy/app/LICENSE"} <= names
+    for package in packages:
+        assert {str(path.relative_to(_ROOT)) for path in (_ROOT / package).rglob("*.py")} <= names
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 """Institutions that go, come back, and come late, during one run."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+import tomli_w
 
 from deploy.engines.ports import free_ports
 from deploy.engines.processes import marked_processes
@@ -32,8 +34,9 @@ pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
 def add_institution(federation: HarnessFederation, name: str, graph: Graph) -> None:
     """Add an institution as an operator does, while the coordinator runs."""
-    with federation.spec_file.open("a") as stream:
-        stream.write(f'[[institutions]]\nname = "{name}"\nport = {free_ports(1)[0]}\n')
+    spec = tomllib.loads(federation.spec_file.read_text())
+    spec["institutions"].append({"name": name, "port": free_ports(1)[0]})
+    federation.spec_file.write_text(tomli_w.dumps(spec))
     provision(federation.spec_file, federation.kits)
     federation.renew_coordinator()
     assert list(federation.register()["added"]) == [name]

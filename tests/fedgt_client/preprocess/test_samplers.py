@@ -17,16 +17,21 @@ def reached(row: np.ndarray) -> list[int]:
 
 
 def test_unknown_sampler() -> None:
-    with pytest.raises(FedGTError, match="sampler is 'walk', expected one of ppr, graphsage, "):
+    message = f"sampler is 'walk', expected one of {', '.join(SAMPLERS)}$"
+    with pytest.raises(FedGTError, match=message):
         pool_builder("walk")
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_no_node_is_its_own_candidate(sampler: str) -> None:
+def test_a_pool_keeps_the_contract(sampler: str) -> None:
+    """Largest weight first, then padding with -1 and 0; never the node itself."""
     neighbours, weights = pool_builder(sampler).build(two_groups(30), settings(), 12)
     assert neighbours.shape == weights.shape == (30, 12)
+    assert (neighbours.dtype, weights.dtype) == (np.int32, np.float32)
+    assert (np.diff(weights) <= 0).all()
     assert not (neighbours == np.arange(30)[:, None]).any()
     assert ((neighbours >= 0) == (weights > 0)).all()
+    assert neighbours.min() >= -1
     assert neighbours.max() < 30
 
 
