@@ -27,7 +27,7 @@ def test_a_pool_keeps_the_contract(sampler: str) -> None:
     """Largest weight first, then padding with -1 and 0; never the node itself."""
     neighbours, weights = pool_builder(sampler).build(two_groups(30), settings(), 12)
     assert neighbours.shape == weights.shape == (30, 12)
-    assert (neighbours.dtype, weights.dtype) == (np.int32, np.float32)
+    assert (neighbours.dtype, weights.dtype) == (np.dtype(np.int32), np.dtype(np.float32))
     assert (np.diff(weights) <= 0).all()
     assert not (neighbours == np.arange(30)[:, None]).any()
     assert ((neighbours >= 0) == (weights > 0)).all()
