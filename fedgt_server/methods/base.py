@@ -60,7 +60,6 @@ class MethodInfo:
     defaults: Mapping[str, Scalar] = field(default_factory=dict)  # what differs from RunConfig's
     uploads: tuple[str, ...] = ()  # arrays that may leave an institution besides the weights
     private_updates: bool = False  # whether ldp 'all' protects every update; as in the client half
-    disclosure: str = ""  # what institutions may learn about each other's nodes, if anything
 
 
 # Common to all baselines: nothing to protect, Adam as in the paper.

@@ -144,5 +144,4 @@ INFO = MethodInfo(
     FedSage,
     defaults=SAGE_DEFAULTS,
     uploads=(GENERATED_FEATURES, GENERATED_GRADIENTS),
-    disclosure=DISCLOSURE,
 )
