@@ -15,31 +15,28 @@ from fedgt_client.node import NodeConfig
 from fedgt_client.worker.forward import Forwarder
 from fedgt_client.worker.supernode import Supernode
 
-
-def create_app(clients: ClientCache | None = None, forwarder: Forwarder | None = None) -> ClientApp:
-    """Return an app that answers with ``clients`` in this process, or forwards to a worker."""
-    app, here = ClientApp(), clients or ClientCache()
-    # Found now, when Flower loads the app. This process may outlive the supernode for a while;
-    # whoever is its parent then must not be taken for one.
-    worker = forwarder or Forwarder(Supernode.of_this_process())
-
-    def reply(message: Message, context: Context) -> Message:
-        node = NodeConfig.parse(context.node_config)
-        if node.uses_worker:
-            return worker.forward(message, context, node)
-        return handle(message, context, here)
-
-    @app.query()
-    def query(message: Message, context: Context) -> Message:
-        """Introduce this institution."""
-        return reply_or_error(message, lambda: reply(message, context))
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        """Train for a round."""
-        return reply_or_error(message, lambda: reply(message, context))
-
-    return app
+app = ClientApp()
+# Of this process, and so of the module: Ray passes the app's functions by their names.
+clients = ClientCache()
+# Found when Flower loads the app. This process may outlive the supernode for a while; whoever is
+# its parent then must not be taken for one.
+forwarder = Forwarder(Supernode.of_this_process())
 
 
-app = create_app()
+@app.query()
+def query(message: Message, context: Context) -> Message:
+    """Introduce this institution."""
+    return reply_or_error(message, lambda: _reply(message, context))
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Train for a round."""
+    return reply_or_error(message, lambda: _reply(message, context))
+
+
+def _reply(message: Message, context: Context) -> Message:
+    node = NodeConfig.parse(context.node_config)
+    if node.uses_worker:
+        return forwarder.forward(message, context, node)
+    return handle(message, context, clients)

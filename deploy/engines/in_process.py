@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from deploy.engines.in_process_grid import InProcessGrid
-from fedgt_client.app import create_app
+from fedgt_client.app import app, clients
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.node import NodeConfig
 from fedgt_server.result import Result
@@ -54,6 +54,7 @@ def run_institutions(
     """Run institutions that say where their data is, as supernodes do, in this process."""
     here = {"worker": False, "keep-state": config.checkpoints}
     node_configs = [node.to_flower() | here for node in nodes]
-    grid = InProcessGrid(create_app(), node_configs, config.to_flower())
+    clients.clear()  # of an earlier run in this process
+    grid = InProcessGrid(app, node_configs, config.to_flower())
     folder = Path(config.results_dir) / config.run_name
     return RoundLoop(grid, FedGTStrategy(config), folder, observe).run()

@@ -9,8 +9,7 @@ import pytest
 from flwr.app import Message, MessageType, RecordDict
 
 from deploy.engines.in_process_grid import InProcessGrid
-from fedgt_client.adapter import ClientCache
-from fedgt_client.app import create_app
+from fedgt_client.app import app, clients
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings, two_groups, without_links
@@ -21,14 +20,15 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what an institution writes in the test's folder."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
+    clients.clear()
 
 
-def grid(tmp_path: Path, clients: ClientCache | None = None, **changed: Scalar) -> InProcessGrid:
+def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
     """Two institutions with data of their own, and one that has none."""
     two_groups().save(tmp_path / "alba")
     without_links(two_groups(seed=1)).save(tmp_path / "bree")
     return InProcessGrid(
-        create_app(clients),
+        app,
         [
             {"institution": name, "data-dir": str(tmp_path / name), "worker": False}
             for name in ("alba", "bree", "cork")
@@ -145,21 +145,20 @@ def test_the_last_instruction(tmp_path: Path) -> None:
 
 
 def test_clients_stay_in_memory_within_a_run(tmp_path: Path) -> None:
-    clients = ClientCache()
-    nodes = grid(tmp_path, clients, run_name="one")
+    nodes = grid(tmp_path, run_name="one")
     introduce(nodes, 1)
     introduce(nodes, 2)
     kept = list(clients)
     introduce(nodes, 1)
     assert list(clients) == kept
-    introduce(grid_again(tmp_path, clients), 1)
+    introduce(grid_again(tmp_path), 1)
     (new,) = clients
     assert new not in kept
 
 
-def grid_again(tmp_path: Path, clients: ClientCache) -> InProcessGrid:
+def grid_again(tmp_path: Path) -> InProcessGrid:
     return InProcessGrid(
-        create_app(clients),
+        app,
         [{"institution": "alba", "data-dir": str(tmp_path / "alba"), "worker": False}],
         settings(run_name="two").to_flower(),
     )

@@ -9,7 +9,7 @@ import psutil
 from flwr.app import Message, MessageType, RecordDict
 
 from deploy.engines.in_process_grid import InProcessGrid
-from fedgt_client.app import create_app
+from fedgt_client.app import app
 from fedgt_client.node import NodeConfig
 from fedgt_client.worker.process import WorkerDirectory
 from shared.config import Scalar
@@ -48,12 +48,11 @@ class Institution:
             institution="alba", data_dir=str(data), state_dir=str(state), worker=worker
         )
         self._run_id = run_id
-        self.app = create_app()
 
     def send(self, kind: str, content: RecordDict, **changed: Scalar) -> Message:
         """Send a message in a run with settings of its own; return the reply."""
         config = settings(run_name=f"run-{self._run_id}", **changed).to_flower()
-        grid = InProcessGrid(self.app, [self.node.to_flower()], config, self._run_id)
+        grid = InProcessGrid(app, [self.node.to_flower()], config, self._run_id)
         (reply,) = grid.send_and_receive([Message(content, 1, kind)])
         return reply
 

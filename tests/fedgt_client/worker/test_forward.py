@@ -12,7 +12,7 @@ import pytest
 from flwr.app import MessageType
 
 from deploy.engines.processes import ProcessMark
-from fedgt_client.app import create_app
+from fedgt_client import app as client_app
 from fedgt_client.worker.forward import Forwarder
 from fedgt_client.worker.supernode import Supernode
 from shared.wire import Instruction, Question, Update
@@ -128,7 +128,7 @@ def test_a_worker_killed_with_a_message(
             waiting.set()
             return super().is_gone()
 
-    alba.app = create_app(forwarder=Forwarder(Watched([os.getpid()])))
+    monkeypatch.setattr(client_app, "forwarder", Forwarder(Watched([os.getpid()])))
     updates: list[Update] = []
     thread = threading.Thread(target=lambda: updates.append(alba.play(1, start)))
     thread.start()
@@ -210,7 +210,7 @@ def test_waiting_ends_with_the_supernode(
     alba.introduce()
     os.kill(alba.worker(), signal.SIGSTOP)
     passing = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
-    alba.app = create_app(forwarder=Forwarder(Supernode([passing.pid])))
+    monkeypatch.setattr(client_app, "forwarder", Forwarder(Supernode([passing.pid])))
     reply = alba.send(MessageType.QUERY, Question().to_records())
     passing.wait()
     assert "supernode has ended" in (reply.error.reason or "")
