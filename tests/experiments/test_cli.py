@@ -17,6 +17,8 @@ from experiments.variants import METHODS
 from shared.errors import FedGTError
 from tests.experiments.jobs import statistics_of, write_made
 
+pytestmark = pytest.mark.slow
+
 
 def fedgt(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str

@@ -10,6 +10,8 @@ from experiments.records import write_record
 from shared.errors import FedGTError
 from tests.experiments.jobs import write_made
 
+pytestmark = pytest.mark.slow
+
 matplotlib = pytest.importorskip("matplotlib")
 
 

@@ -11,6 +11,8 @@ from fedgt_client.data.partition import partition_dataset
 from fedgt_client.data.stats import partition_stats
 from tests.experiments.jobs import statistics_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from experiments.records import RESULTS, read_record
 from shared.errors import FedGTError
 from tests.experiments.jobs import write_made
 
+pytestmark = pytest.mark.slow
+
 TEXT = "before\n\n<!-- table louvain -->\nold\n<!-- end -->\n\nafter\n"
 
 

@@ -61,6 +61,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
         resumable_config(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_running_run(tmp_path: Path) -> None:
     play(tmp_path / "first", stops_in=2)
     with (
@@ -76,6 +77,7 @@ def test_settings_are_those_of_the_run(tmp_path: Path) -> None:
     assert resumable_config(tmp_path, "7123").run_name == "7123"
 
 
+@pytest.mark.slow
 def test_the_last_at_work_is_resumed(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
         play(tmp_path / name, stops_in=2)

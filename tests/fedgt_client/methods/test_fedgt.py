@@ -113,6 +113,7 @@ def test_only_what_is_sent_counts(cache: Path) -> None:
     assert_same(second.upload, first.upload)
 
 
+@pytest.mark.slow
 def test_learns(cache: Path) -> None:
     results = federated(institution(cache, lr=0.02, rounds=20, dropout=0.0), 20)
     assert results[-1].metrics["train_loss"] < 0.5 * results[0].metrics["train_loss"]
@@ -372,6 +373,7 @@ def test_without_validation_and_test_nodes(cache: Path) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["graphsage", "attribute"])
+@pytest.mark.slow
 def test_other_samplers_learn(sampler: str, cache: Path) -> None:
     results = federated(institution(cache, sampler=sampler, lr=0.02, rounds=15, dropout=0.0), 15)
     assert results[-1].metrics["train_loss"] < 0.6 * results[0].metrics["train_loss"]

@@ -45,6 +45,7 @@ def generator_of(method: FedSage) -> Arrays:
     return {n: a for n, a in method.state_dict().items() if n.startswith("generator.")}
 
 
+@pytest.mark.slow
 def test_the_generator_s_loss_falls() -> None:
     method = fedsage(rounds=120, dropout=0.0)
     losses = [r.metrics["generator_loss"] for r in federated(method, generator_rounds(120))]
@@ -123,6 +124,7 @@ def test_the_graph_is_augmented_after_the_generator_s_rounds() -> None:
     assert played_after.metrics[NUM_EXAMPLES] == graph.train.sum()
 
 
+@pytest.mark.slow
 def test_killed_after_any_round_it_goes_on_to_the_byte() -> None:
     whole, last = fedsage(), fedsage().state_dict()
     for number in range(1, ROUNDS + 1):

@@ -43,6 +43,7 @@ def test_only_those_who_need_it_import_pyg() -> None:
 
 
 @pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.slow
 def test_learns(name: str) -> None:
     results = federated(institution(name, dropout=0.0, lr=0.02, rounds=30), 30)
     assert results[-1].metrics["train_loss"] < 0.7 * results[0].metrics["train_loss"]

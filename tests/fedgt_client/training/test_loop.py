@@ -58,6 +58,7 @@ def adam(task: TransformerTask) -> torch.optim.Adam:
 
 
 @pytest.mark.parametrize(("batch", "sparse"), [(0, True), (0, False), (7, False)])
+@pytest.mark.slow
 def test_learns_separable_classes(batch: int, sparse: bool, tmp_path: Path) -> None:
     task = task_for(two_groups(sparse=sparse), tmp_path, train_batch=batch)
     optimiser = adam(task)

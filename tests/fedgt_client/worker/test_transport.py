@@ -190,6 +190,7 @@ def test_all_messages_are_handled_in_one_thread(
 
 
 @pytest.mark.parametrize("size", [0, 3, 3 * 10**6])
+@pytest.mark.slow
 def test_request_and_reply_come_through(
     place: Path, serve: Callable[..., grpc.Server], size: int
 ) -> None:
