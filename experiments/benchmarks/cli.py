@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.output import Json, print_json, print_table, status_console
+from deploy.cli.output import Json, console, print_json, print_table, status_console
 from experiments.benchmarks.progress import to_terminal
-from experiments.benchmarks.report import Report, as_text
+from experiments.benchmarks.report import Report, as_text, broken
 from experiments.benchmarks.results import RESULTS
 from shared.errors import FedGTError
 from shared.files import atomic_file
@@ -26,8 +26,9 @@ def _show(report: Report, json: bool) -> None:
         print_json(report.model_dump(mode="json"))
         return
     for table in report.tables:
-        print_table(table.title, table.headings(), table.texts())
-        print()
+        for part in table.parts(console.width):
+            print_table(part.title, [broken(text) for text in part.headings()], part.texts())
+            print()
     facts = report.machine
     machine = (
         f"{facts['processor']}, {as_text(facts['cores'])} cores, torch {facts['torch']}, "

@@ -16,27 +16,29 @@ from experiments.benchmarks.measure import machine
 from experiments.benchmarks.process import OwnProcess
 from experiments.benchmarks.progress import Progress
 from experiments.benchmarks.report import Report, Row, Table, ratio
+from experiments.benchmarks.rounds import measure_run
 from fedgt_client.data.catalog import find_raw_files
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
 from fedgt_client.methods import client_method
 
 REPEATS = 10
-GENERATED, CORA = "generated, size of Cora", "Cora, 5 institutions"
+GENERATED, CORA = "generated, size of Cora", "cora/5"
 
+_INSTITUTIONS = 5
 _FEDGT, _FEDAVG, _PYG = "FedGT", "FedAvg-GraphSAGE", "PyG SAGEConv, full batch"
 
 
 def bench(repeats: int, progress: Progress) -> Report:
     """Measure on the generated graph, and on Cora where its files are found."""
     rows: list[Row] = []
-    for data in (GENERATED, CORA):
-        if data == CORA and find_raw_files("cora") is None:
-            continue
+    has_cora = find_raw_files("cora") is not None
+    for data in (GENERATED, CORA) if has_cora else (GENERATED,):
         progress(data)
         with tempfile.TemporaryDirectory() as cache:
             found = OwnProcess(cache=Path(cache)).run(measure_rounds, data, repeats)
         rows += [_row(data, name, found) for name in (_FEDGT, _FEDAVG, _PYG)]
+    runs = _runs("cora" if has_cora else "consortium", repeats + 1, progress)
     headings = {
         "data": "data",
         "method": "method",
@@ -49,13 +51,40 @@ def bench(repeats: int, progress: Progress) -> Report:
         bench="epoch",
         command=f"fedgt bench epoch --repeats {repeats}",
         machine=machine(),
-        tables=(Table.of("rounds", "A local round: training and evaluation", headings, rows),),
+        tables=(
+            Table.of("rounds", "A local round: training and evaluation", headings, rows, labels=2),
+            runs,
+        ),
         notes=(
             f"CPU milliseconds of one thread for all institutions together, the shortest of "
             f"{repeats} rounds after the first. 'Training alone' is a round of the same graph "
             "without validation and test nodes.",
+            "A whole round is what 'fedgt experiment table cost' counts: messages, aggregation "
+            "and journal too, the mean without the first round.",
         ),
     )
+
+
+def _runs(dataset: str, rounds: int, progress: Progress) -> Table:
+    """Measure whole rounds of both methods in one process."""
+    rows = []
+    for title, method in ((_FEDGT, "fedgt"), (_FEDAVG, "fedavg")):
+        progress(f"{title}: {rounds} whole rounds of {dataset}/{_INSTITUTIONS}")
+        with tempfile.TemporaryDirectory() as folder:
+            process = OwnProcess(cache=Path(folder) / "cache")
+            row = process.run(
+                measure_run, method, dataset, _INSTITUTIONS, rounds, folder, checkpoints=False
+            )
+        rows.append(row | {"method": title})
+    for row in rows:
+        row["of_fedavg"] = ratio(row["mean_round_ms"], rows[-1]["mean_round_ms"])
+    headings = {
+        "data": "data",
+        "method": "method",
+        "mean_round_ms": "whole round, CPU ms",
+        "of_fedavg": "of FedAvg's",
+    }
+    return Table.of("runs", "A whole round in one process", headings, rows, labels=2)
 
 
 def _row(data: str, name: str, found: Row) -> Row:
@@ -94,7 +123,7 @@ def measure_rounds(data: str, repeats: int) -> Row:
 def _graphs(data: str) -> list[Graph]:
     if data == GENERATED:
         return [cora_sized()]
-    return institution_graphs("cora", clients=5, setting="disjoint", seed=0)
+    return institution_graphs("cora", clients=_INSTITUTIONS, setting="disjoint", seed=0)
 
 
 def _without_evaluation(graph: Graph) -> Graph:

@@ -78,7 +78,7 @@ def _costs(rows: Sequence[Row]) -> Table:
         "compile_cpu": "compilation, CPU s",
         "output_bytes": "result, bytes a node",
     }
-    return Table.of("costs", "Preparation", headings, rows)
+    return Table.of("costs", "Preparation", headings, rows, labels=2)
 
 
 def _peers(rows: Sequence[Row]) -> Table:
@@ -95,7 +95,7 @@ def _peers(rows: Sequence[Row]) -> Table:
         "get_ppr_quality": "its quality",
         "get_ppr_good_nodes": "its nodes ≥ 0.98, %",
     }
-    return Table.of("peers", "Quality, and other ways to the same values", headings, rows)
+    return Table.of("peers", "Quality, and other ways to the same values", headings, rows, labels=2)
 
 
 def measure_preparation(kind: str, nodes: int, quality: bool) -> Row:

@@ -66,7 +66,6 @@ class Constants:
     compare_s: float  # M²
     keep_bytes: float  # M P
     pair_bytes: float  # M²
-    journal_bytes: float  # M², a round
 
     def rows(self) -> list[list[str]]:
         """Return every constant with its unit."""
@@ -94,7 +93,6 @@ class Constants:
                 "the coordinator's memory, a pair of institutions",
                 f"{as_text(self.pair_bytes)} bytes",
             ],
-            ["journal, a pair of institutions and round", f"{as_text(self.journal_bytes)} bytes"],
         ]
 
     def institutions(self, count: float) -> list[Term]:
@@ -110,7 +108,6 @@ class Constants:
             Term("memory for pairs", "M²", self.pair_bytes * pairs / 1e9, MEMORY_GB, "GB"),
             Term("bytes of a round over 1 Gbit/s", "M P", total_mb / 125, ROUND, "s"),
             Term("the same through Flower", "M P", FLOWER_PHASE + FLOWER_MB * total_mb, ROUND, "s"),
-            Term("journal of 100 rounds", "M²", 100 * self.journal_bytes * pairs / 1e9, 1000, "GB"),
         )
 
     def nodes(self, count: float, features: int) -> list[Term]:
@@ -144,7 +141,7 @@ def measured_constants(folder: Path) -> Constants:
     nodes = number(largest, "nodes")
     further = number(large, "nodes") - number(small, "nodes")
     average, compare = _fit(server, "cpu", 1.0, squared=True)
-    keep, pair = _fit(server, "held_mb", 1e6, squared=False)
+    keep, pair = _fit(server, "peak_mb", 1e6, squared=False)
     return Constants(
         ppr_s=number(largest, "ppr_cpu") / nodes,
         encoding_s=number(largest, "encoding_cpu") / nodes,
@@ -160,9 +157,6 @@ def measured_constants(folder: Path) -> Constants:
         compare_s=compare,
         keep_bytes=keep,
         pair_bytes=pair,
-        journal_bytes=max(
-            number(row, "journal_mb") * 1e6 / number(row, "institutions") ** 2 for row in server
-        ),
     )
 
 

@@ -1,5 +1,6 @@
 """What a benchmark reports: tables of numbers with the machine they come from."""
 
+import textwrap
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
@@ -10,6 +11,8 @@ Value = str | int | float | None
 Row = dict[str, Value]
 
 EMPTY = "–"  # not measured
+
+_HEADING = 12  # characters of a line on a terminal
 
 
 class Part(BaseModel):
@@ -26,19 +29,28 @@ class Column(Part):
 
 
 class Table(Part):
-    """Rows under headings; the first column names the row."""
+    """Rows under headings."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    labels: int = 1  # columns that together name a row
 
     @classmethod
-    def of(cls, name: str, title: str, headings: dict[str, str], rows: Sequence[Row]) -> "Table":
+    def of(
+        cls,
+        name: str,
+        title: str,
+        headings: dict[str, str],
+        rows: Sequence[Row],
+        *,
+        labels: int = 1,
+    ) -> "Table":
         """Make a table of the named columns; what else the rows hold is left out."""
         columns = tuple(Column(key=key, heading=heading) for key, heading in headings.items())
         kept = tuple({key: row.get(key) for key in headings} for row in rows)
-        return cls(name=name, title=title, columns=columns, rows=kept)
+        return cls(name=name, title=title, columns=columns, rows=kept, labels=labels)
 
     def headings(self) -> list[str]:
         """Return the headings."""
@@ -47,6 +59,26 @@ class Table(Part):
     def texts(self) -> list[list[str]]:
         """Return all cells as text."""
         return [[as_text(row.get(column.key)) for column in self.columns] for row in self.rows]
+
+    def parts(self, width: int) -> list["Table"]:
+        """Split the table into parts of as many columns as fit beside each other."""
+        names, others = self.columns[: self.labels], self.columns[self.labels :]
+        room = width - sum(self._width(column) for column in names)
+        parts: list[list[Column]] = [[]]
+        left = room
+        for column in others:
+            needed = self._width(column)
+            if needed > left and parts[-1]:
+                parts.append([])
+                left = room
+            parts[-1].append(column)
+            left -= needed
+        return [self.model_copy(update={"columns": (*names, *part)}) for part in parts]
+
+    def _width(self, column: Column) -> int:
+        """Return the characters of a column with a gap beside it."""
+        cells = (as_text(row.get(column.key)) for row in self.rows)
+        return max(map(len, (*cells, *broken(column.heading).split("\n")))) + 2
 
 
 class Report(Part):
@@ -74,6 +106,11 @@ def as_text(value: Value) -> str:
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def broken(heading: str) -> str:
+    """Return a heading in lines that are hardly wider than the numbers below it."""
+    return "\n".join(textwrap.wrap(heading, _HEADING, break_long_words=False))
 
 
 def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -37,7 +37,9 @@ def bench(rounds: int, dataset: str, progress: Progress) -> Report:
         progress(f"{title}: {rounds} rounds of {dataset}/{INSTITUTIONS}")
         with tempfile.TemporaryDirectory() as folder:
             process = OwnProcess(cache=Path(folder) / "cache")
-            row = process.run(measure_run, method, dataset, rounds, folder, checkpoints)
+            row = process.run(
+                measure_run, method, dataset, INSTITUTIONS, rounds, folder, checkpoints
+            )
         rows.append(row | {"run": title})
     framework = {True: rows[2], False: rows[3]}
     for row, (_, _, checkpoints) in zip(rows, _RUNS, strict=True):
@@ -66,7 +68,9 @@ def bench(rounds: int, dataset: str, progress: Progress) -> Report:
     )
 
 
-def measure_run(method: str, dataset: str, rounds: int, folder: str, checkpoints: bool) -> Row:
+def measure_run(
+    method: str, dataset: str, institutions: int, rounds: int, folder: str, checkpoints: bool
+) -> Row:
     """Run all rounds; runs in a process of its own."""
     no_op.register()
     values: dict[str, Scalar] = {
@@ -75,20 +79,21 @@ def measure_run(method: str, dataset: str, rounds: int, folder: str, checkpoints
         "rounds": rounds,
         "checkpoints": checkpoints,
     }
-    config = resolve_settings(with_output_paths(values, Path(folder) / "run", INSTITUTIONS))
+    config = resolve_settings(with_output_paths(values, Path(folder) / "run", institutions))
     # Partition and import of torch are not part of the run.
-    open_institution(NodeConfig(partition_id=0, num_partitions=INSTITUTIONS), config)
+    open_institution(NodeConfig(partition_id=0, num_partitions=institutions), config)
     moments = [time.process_time()]
     _, cost = measured(
-        lambda: run_in_process(config, INSTITUTIONS, lambda _: moments.append(time.process_time()))
+        lambda: run_in_process(config, institutions, lambda _: moments.append(time.process_time()))
     )
     each = [after - before for before, after in pairwise(moments)]
     return {
-        "data": f"{dataset}/{INSTITUTIONS}",
+        "data": f"{dataset}/{institutions}",
         "rounds": rounds,
         "cpu": cost.cpu,
         "wall": cost.wall,
         "first_cpu": each[0],
         "round_ms": 1000 * statistics.median(each[1:]) if rounds > 1 else None,
+        "mean_round_ms": 1000 * statistics.fmean(each[1:] or each),
         "peak_mb": cost.peak / _MB,
     }
