@@ -52,10 +52,11 @@ lock: setup
 		--output-file deploy/docker/requirements-client.lock
 
 .PHONY: docs
-# What is generated in docs/: settings from the code, result tables from the records.
+# What is generated in docs/: settings from the code, tables from the records and results.
 docs: setup
 	$(BIN)/fedgt config --markdown > docs/settings.md
 	$(BIN)/fedgt experiment readme
+	$(BIN)/fedgt bench docs
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
