@@ -25,7 +25,7 @@ def _show(report: Report, json: bool) -> None:
     if json:
         print_json(report.model_dump(mode="json"))
         return
-    for table in report.tables:
+    for table in filter(lambda table: table.rows, report.tables):
         for part in table.parts(console.width):
             print_table(part.title, [broken(text) for text in part.headings()], part.texts())
             print()

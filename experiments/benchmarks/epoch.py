@@ -52,7 +52,7 @@ def bench(repeats: int, progress: Progress) -> Report:
         command=f"fedgt bench epoch --repeats {repeats}",
         machine=machine(),
         tables=(
-            Table.of("rounds", "A local round: training and evaluation", headings, rows, labels=2),
+            Table.of("rounds", "A local round with evaluation", headings, rows, labels=2),
             runs,
         ),
         notes=(

@@ -52,7 +52,9 @@ def _report(report: Report) -> str:
     """Return all tables of a report, its notes, and where it was measured."""
     parts = [f"`{report.command}`\n"]
     parts += [
-        f"{table.title}:\n\n{markdown(table.headings(), table.texts())}" for table in report.tables
+        f"{table.title}:\n\n{markdown(table.headings(), table.texts())}"
+        for table in report.tables
+        if table.rows
     ]
     facts = report.machine
     place = (

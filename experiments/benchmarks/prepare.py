@@ -48,7 +48,7 @@ def bench(
     for nodes in sizes:
         progress(f"{kind}, {nodes:,} nodes")
         rows.append(OwnProcess().run(measure_preparation, kind, nodes, quality=False))
-    command = "fedgt bench prepare" + (f" --kind {kind}" if sizes else "")
+    command = f"fedgt bench prepare{'' if compared else ' --no-peers'} --kind {kind}"
     return Report(
         bench="prepare",
         command=command + "".join(f" --nodes {nodes}" for nodes in sizes),

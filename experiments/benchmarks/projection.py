@@ -107,7 +107,13 @@ class Constants:
             Term("memory for models and updates", "M P", models / 1e9, MEMORY_GB, "GB"),
             Term("memory for pairs", "M²", self.pair_bytes * pairs / 1e9, MEMORY_GB, "GB"),
             Term("bytes of a round over 1 Gbit/s", "M P", total_mb / 125, ROUND, "s"),
-            Term("the same through Flower", "M P", FLOWER_PHASE + FLOWER_MB * total_mb, ROUND, "s"),
+            Term(
+                "bytes of a round through Flower",
+                "M P",
+                FLOWER_PHASE + FLOWER_MB * total_mb,
+                ROUND,
+                "s",
+            ),
         )
 
     def nodes(self, count: float, features: int) -> list[Term]:

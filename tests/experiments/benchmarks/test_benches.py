@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -47,12 +46,11 @@ def test_the_command_of_another_package_is_found_or_explained(
 def test_prepare(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from experiments.benchmarks import prepare
 
-    monkeypatch.setattr(prepare, "COMPARED", (("communities", 200), ("chain", 150)))
+    monkeypatch.setattr(prepare, "COMPARED", (("communities", 200),))
     report = bench(capsys, "prepare", "--kind", "social", "--nodes", "300")
     costs, peers = report.table("costs").rows, report.table("peers").rows
     assert [(row["graph"], row["nodes"]) for row in costs] == [
         ("communities", 200),
-        ("chain", 150),
         ("social", 300),
     ]
     assert all(positive(row, "ppr_cpu", "ppr_ms", "encoding_cpu", "output_bytes") for row in costs)
@@ -132,6 +130,6 @@ def test_the_terminal_shows_tables_and_the_machine(capsys: pytest.CaptureFixture
     assert "3 institutions, 10 parameters" in shown.err  # progress
 
 
-def test_json_is_the_only_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_json_is_the_only_output(capsys: pytest.CaptureFixture[str]) -> None:
     cli.app(["server", "--case", "3x10", "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["bench"] == "server"
