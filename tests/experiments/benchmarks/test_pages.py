@@ -7,7 +7,7 @@ import pytest
 from experiments.benchmarks import cli, pages
 from experiments.benchmarks.goals import GOALS, Goal
 from experiments.benchmarks.pages import PAGES, rewritten
-from experiments.benchmarks.report import number
+from experiments.benchmarks.report import Row, number
 from experiments.benchmarks.results import RESULTS, load
 from shared.errors import FedGTError
 from tests.experiments.benchmarks.reports import save
@@ -60,15 +60,17 @@ def test_goals_find_their_numbers(tmp_path: Path) -> None:
         tmp_path,
         "prepare",
         "costs",
-        {"graph": "communities", "nodes": 2000, "ppr_ms": 9.0, "ppr_cpu": 1, "ppr_mb": 1}
-        | {"encoding_cpu": 1, "encoding_mb": 1},
-        {"graph": "communities", "nodes": 10_000, "ppr_ms": 0.2, "ppr_cpu": 1, "ppr_mb": 1}
-        | {"encoding_cpu": 1, "encoding_mb": 1},
-        {"graph": "communities", "nodes": 169_000, "ppr_ms": 0.3, "ppr_cpu": 50, "ppr_mb": 700}
-        | {"encoding_cpu": 20, "encoding_mb": 90},
+        _prepared(2000, ppr_ms=9.0, ppr_cpu=18.0, encoding_cpu=1.0),
+        _prepared(10_000, ppr_ms=0.2, ppr_cpu=2.0, encoding_cpu=1.0),
+        _prepared(169_000, ppr_ms=0.3, ppr_cpu=50.0, encoding_cpu=20.0),
     )
     measured = {goal.title: goal.row(tmp_path)[2] for goal in GOALS if goal.bench == "prepare"}
-    assert list(measured.values()) == ["0.97", "99.5 %", "9 ms", "–", "1.5×", "70 CPU s", "700 MB"]
+    assert list(measured.values()) == ["0.97", "99.5 %", "9 ms", "–", "1.5×", "70 CPU s", "845 MB"]
+
+
+def _prepared(nodes: int, **costs: float) -> Row:
+    memory: Row = {"ppr_mb": nodes / 1000, "encoding_mb": nodes / 200}
+    return {"graph": "communities", "nodes": nodes, **costs, **memory}
 
 
 def test_the_pages_show_the_committed_results(capsys: pytest.CaptureFixture[str]) -> None:
