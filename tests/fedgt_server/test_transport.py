@@ -17,9 +17,9 @@ from fedgt_server.transport import (
     identity,
     sinkhorn,
     spread,
-    transport,
     unit_rows,
 )
+from tests.fedgt_server.plans import transport
 
 
 def random_nodes(clients: int, count: int, width: int, seed: int) -> Floats:

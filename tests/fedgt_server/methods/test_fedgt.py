@@ -11,9 +11,10 @@ from deploy.settings import resolve_settings
 from fedgt_server.aggregation import softmax_weights
 from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
-from fedgt_server.transport import centred, transport
+from fedgt_server.transport import centred
 from shared.config import RunConfig, Scalar
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
+from tests.fedgt_server.plans import transport
 
 # Not in the order of their names, as a model's parameters are not.
 INITIAL: Arrays = {
