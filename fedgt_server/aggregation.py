@@ -77,8 +77,8 @@ def personalised_global_nodes(
 def _mixed(weights: Array32, plans: Floats, global_nodes: Array32) -> Floats:
     """Return Σ_j α_ij T_ij μ_j: shapes (A, B), (A, B, n_g, n_g), (B, n_g, d) to (A, n_g, d)."""
     clients, others, count, _ = plans.shape
-    mixing = (weights[:, :, None, None] * plans).transpose(0, 2, 1, 3)  # (i, k, j, l)
-    mixed = mixing.reshape(clients * count, others * count) @ global_nodes.reshape(
-        others * count, -1
-    )
+    mixing = np.empty((clients, count, others, count))  # (i, k, j, l)
+    np.multiply(weights[:, None, :, None], plans.transpose(0, 2, 1, 3), out=mixing)
+    nodes = global_nodes.reshape(others * count, -1)
+    mixed = mixing.reshape(clients * count, others * count) @ nodes
     return np.asarray(mixed.reshape(clients, count, -1))

@@ -30,12 +30,12 @@ def centred(global_nodes: Floats) -> Floats:
 
 def hungarian(cosines: Floats) -> Floats:
     """Return the bijections π that maximise Σ_k cosine[k, π(k)], as 0/1 plans, shape (…, n, n)."""
-    flat = cosines.reshape(-1, *cosines.shape[-2:])
-    columns = np.empty(flat.shape[:2], np.intp)
-    for index, cosine in enumerate(flat):
-        columns[index] = linear_sum_assignment(cosine, maximize=True)[1]
-    plans = np.zeros_like(flat)
-    np.put_along_axis(plans, columns[:, :, None], 1.0, axis=2)
+    costs = -cosines.reshape(-1, *cosines.shape[-2:])
+    # One by one: solvers of a whole batch were hardly faster (a compiled one), or did not end
+    # where two nodes are equal (scipy's for sparse matrices).
+    columns = np.concatenate([linear_sum_assignment(cost)[1] for cost in costs])
+    plans = np.zeros_like(costs)
+    np.put_along_axis(plans, columns.reshape(*costs.shape[:2], 1), 1.0, axis=2)
     return plans.reshape(cosines.shape)
 
 
