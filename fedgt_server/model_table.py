@@ -44,7 +44,7 @@ class ModelTable(Mapping[str, Array32]):
 
     def __getitem__(self, name: str) -> Array32:
         """Return a copy of the row, shape (P,)."""
-        return self.columns([name], 0, self.width)[0]
+        return np.asarray(self.columns([name], 0, self.width)[0])
 
     def __setitem__(self, name: str, row: Array32) -> None:
         self.set_columns([name], 0, row[None])
@@ -92,7 +92,7 @@ class ModelTable(Mapping[str, Array32]):
 
     def _read(self, out: Array32, position: int) -> None:
         assert self._file is not None
-        rest = memoryview(out).cast("B")
+        rest = out.data.cast("B")
         offset = _ITEM * position
         while rest:
             count = os.preadv(self._file.fileno(), [rest], offset)
@@ -100,7 +100,7 @@ class ModelTable(Mapping[str, Array32]):
 
     def _write(self, values: Array32, position: int) -> None:
         assert self._file is not None
-        rest = memoryview(values).cast("B")
+        rest = values.data.cast("B")
         offset = _ITEM * position
         while rest:
             count = os.pwrite(self._file.fileno(), rest, offset)

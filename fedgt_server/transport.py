@@ -33,7 +33,8 @@ def hungarian(cosines: Floats) -> Floats:
     costs = -cosines.reshape(-1, *cosines.shape[-2:])
     # One by one: solvers of a whole batch were hardly faster (a compiled one), or did not end
     # where two nodes are equal (scipy's for sparse matrices).
-    columns = np.concatenate([linear_sum_assignment(cost)[1] for cost in costs])
+    found = [linear_sum_assignment(cost)[1] for cost in costs]
+    columns = np.concatenate([np.zeros(0, np.intp), *found])
     plans = np.zeros_like(costs)
     np.put_along_axis(plans, columns.reshape(*costs.shape[:2], 1), 1.0, axis=2)
     return plans.reshape(cosines.shape)

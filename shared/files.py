@@ -148,7 +148,7 @@ def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool =
     with atomic_file(target, durable=durable) as staging, staging.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for array in release_after_reading(tensors[name] for name in names):
-            stream.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            stream.write(np.ascontiguousarray(array).data)
 
 
 def release_after_reading(arrays: Iterable[Array]) -> Iterator[Array]:

@@ -20,6 +20,7 @@ import psutil
 from deploy.settings import resolve_settings
 from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
+from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Arrays, Update
 
 _COLUMNS = 4096  # of the bare product, whose time is proportional to them
@@ -75,7 +76,7 @@ def measure(
     """
     bare = bare_product(institutions, parameters)
     before = psutil.Process().memory_info().rss
-    settings = {"models-memory-mb": models_memory_mb, "results-dir": str(folder)}
+    settings: dict[str, Scalar] = {"models-memory-mb": models_memory_mb, "results-dir": str(folder)}
     method = FedGT(resolve_settings(settings))
     method.begin({"weight": np.zeros(parameters, np.float32)})
     names = [f"institution-{index:06d}" for index in range(institutions)]
@@ -87,14 +88,14 @@ def measure(
             started = _now()
             kept[name] = method.receive(name, update)
             receive += _since(started)
-        aggregate = _timed(lambda kept=kept: method.aggregate(kept))
+        started = _now()
+        method.aggregate(kept)
+        aggregate = _since(started)
     peak = (_peak_memory() - before) / _MIB
     saving = None
     if checkpoint:
         facts = CheckpointFacts(config={}, best=None, profile=None)
-        saving = _timed(
-            lambda: Checkpoints(folder).save(Checkpoint(1, facts, method.state_dict()))
-        )
+        saving = _timed(lambda: Checkpoints(folder).save(Checkpoint(1, facts, method.state_dict())))
     updates_mib = 4 * institutions * parameters / _MIB
     return Measurement(
         institutions=institutions,

@@ -91,7 +91,7 @@ class PersonalisedAveraging(ServerMethod):
 
     def _sent_to(self, institution: str) -> Array32:
         """Return the θ̂_i that an institution starts from, shape (P,)."""
-        return self._sent[institution] if institution in self._sent else self._mean
+        return self._sent.get(institution, self._mean)
 
     def _receive_all(self, updates: Mapping[str, Update]) -> None:
         """Take in those updates that still hold arrays."""
