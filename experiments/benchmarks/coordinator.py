@@ -21,7 +21,7 @@ from deploy.settings import resolve_settings
 from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
 from shared.config import Scalar
-from shared.wire import GLOBAL_NODES, Arrays, Update
+from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Update
 
 _COLUMNS = 4096  # of the bare product, whose time is proportional to them
 _MIB = 2**20
@@ -65,11 +65,15 @@ def measure(
     *,
     folder: Path,
     models_memory_mb: int = 1024,
+    compare_nodes: bool = True,
     rounds: int = 2,
     hold_updates: bool = True,
     checkpoint: bool = False,
 ) -> Measurement:
     """Measure the last of ``rounds``; in the first one tables are made.
+
+    Without ``compare_nodes`` there are no global nodes and institutions are compared by their
+    label distributions: what is left is the averaging of models.
 
     With ``hold_updates`` all updates are in memory throughout, and the peak includes them;
     otherwise each is made when its turn comes, as they come over the network.
@@ -77,14 +81,20 @@ def measure(
     bare = bare_product(institutions, parameters)
     before = psutil.Process().memory_info().rss
     settings: dict[str, Scalar] = {"models-memory-mb": models_memory_mb, "results-dir": str(folder)}
+    if not compare_nodes:
+        settings |= {"similarity": "label", "global-nodes": 0, "ldp": "off"}
     method = FedGT(resolve_settings(settings))
     method.begin({"weight": np.zeros(parameters, np.float32)})
     names = [f"institution-{index:06d}" for index in range(institutions)]
-    held = {name: synthetic_update(name, parameters) for name in names} if hold_updates else {}
+
+    def make(name: str) -> Update:
+        return synthetic_update(name, parameters, compare_nodes=compare_nodes)
+
+    held = {name: make(name) for name in names} if hold_updates else {}
     for _ in range(rounds):
         receive, kept = Seconds(0.0, 0.0), {}
         for name in names:
-            update = held.get(name) or synthetic_update(name, parameters)
+            update = held.get(name) or make(name)
             started = _now()
             kept[name] = method.receive(name, update)
             receive += _since(started)
@@ -112,13 +122,16 @@ def measure(
     )
 
 
-def synthetic_update(name: str, parameters: int) -> Update:
-    """Return a random update with global nodes as the default settings have them."""
+def synthetic_update(name: str, parameters: int, *, compare_nodes: bool) -> Update:
+    """Return a random update, with global nodes as the default settings have them."""
     rng = np.random.default_rng(list(name.encode()))
     arrays: Arrays = {
         "weight": rng.random(parameters, np.float32) - np.float32(0.5),
-        GLOBAL_NODES: rng.standard_normal((3, 10, 128), np.float32),
     }
+    if compare_nodes:
+        arrays[GLOBAL_NODES] = rng.standard_normal((3, 10, 128), np.float32)
+    else:
+        arrays[LABEL_DISTRIBUTION] = rng.random(10, np.float32)
     return Update(name, arrays, {})
 
 
@@ -160,6 +173,7 @@ def main() -> None:
     parser.add_argument("institutions", type=int)
     parser.add_argument("parameters", type=int)
     parser.add_argument("--models-memory-mb", type=int, default=1024)
+    parser.add_argument("--no-global-nodes", action="store_true", help="compare by labels")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--stream", action="store_true", help="do not hold updates in memory")
     parser.add_argument("--checkpoint", action="store_true", help="write a checkpoint as well")
@@ -170,6 +184,7 @@ def main() -> None:
             given.parameters,
             folder=Path(folder),
             models_memory_mb=given.models_memory_mb,
+            compare_nodes=not given.no_global_nodes,
             rounds=given.rounds,
             hold_updates=not given.stream,
             checkpoint=given.checkpoint,
