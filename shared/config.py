@@ -203,7 +203,7 @@ class RunConfig(BaseModel):
     )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
     models_memory_mb: int = Field(
-        1024,
+        512,
         ge=0,
         description="memory (MiB) of the coordinator for the institutions' models, where each gets "
         "one of its own; the others are in a scratch file in results-dir",

@@ -64,7 +64,7 @@ def measure(
     parameters: int,
     *,
     folder: Path,
-    models_memory_mb: int = 1024,
+    models_memory_mb: int = 512,
     compare_nodes: bool = True,
     rounds: int = 2,
     hold_updates: bool = True,
@@ -172,7 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("institutions", type=int)
     parser.add_argument("parameters", type=int)
-    parser.add_argument("--models-memory-mb", type=int, default=1024)
+    parser.add_argument("--models-memory-mb", type=int, default=512)
     parser.add_argument("--no-global-nodes", action="store_true", help="compare by labels")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--stream", action="store_true", help="do not hold updates in memory")

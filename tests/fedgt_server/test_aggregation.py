@@ -82,6 +82,17 @@ def test_global_nodes_against_a_loop() -> None:
     assert averaged.dtype == np.float32
 
 
+@pytest.mark.parametrize("plan", ["hungarian", "sinkhorn"])
+def test_blocks_do_not_change_the_average_of_global_nodes(plan: str) -> None:
+    rng = np.random.default_rng(2)
+    nodes = rng.standard_normal((7, 3, 5)).astype(np.float32)
+    weights = softmax_weights(rng.uniform(-1, 1, (7, 7)), 5.0).astype(np.float32)  # not symmetric
+    points = nodes.astype(np.float64)
+    whole = personalised_global_nodes(weights, nodes, transport_blocks(points, plan))
+    parts = personalised_global_nodes(weights, nodes, transport_blocks(points, plan, size=3))
+    assert parts == pytest.approx(whole, abs=1e-6)
+
+
 def test_aligned_average_of_one_set_in_many_orders_is_that_set() -> None:
     """Averaged without alignment, the nodes would blur into each other."""
     rng = np.random.default_rng(1)
