@@ -42,7 +42,8 @@ class ServerMethod(ABC):
         """Take in an admitted update when it comes; return what ``aggregate`` needs of it.
 
         A round's updates together may not fit into memory. A method that can take them in one by
-        one returns them without arrays; by default they are kept as they are.
+        one returns them without arrays; by default they are kept as they are. What is sent does
+        not change before ``aggregate``; another update of the same round replaces the first.
         """
         return update
 
