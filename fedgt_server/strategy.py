@@ -121,8 +121,7 @@ class FedGTStrategy(Strategy):
         metrics : mean accuracies; None where the round is not complete and may be asked again
         """
         accepted = self._enter(server_round).accepted
-        for name, found in self._accept(replies):
-            accepted[name] = found
+        accepted.update(self._accept(replies))
         if len(accepted) < self.config.min_institutions:
             logger.warning("round %d is not complete: %s", server_round, self.progress())
             return None, None

@@ -1,6 +1,6 @@
 """Personalised averaging, common to FedGT and FED-PUB: θ̂_i = Σ_j α_ij θ_j."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ class PersonalisedAveraging(ServerMethod):
         self._config = config
         self._spread = -1.0  # of the similarities in the last round
         self._shapes: dict[str, tuple[int, ...]] = {}  # of every parameter, by name
-        self._mean = np.zeros(0, np.float32)  # θ̂^(1), later the mean of all models, shape: (P,)
+        self._initial = np.zeros(0, np.float32)  # θ̂^(1), shape: (P,)
+        self._mean = self._initial  # of all models; θ̂^(1) while there is none, shape: (P,)
         self._models = self._table(0)  # θ_i, shape: (M, P)
         self._sent = self._table(0)  # θ̂_i, shape: (M, P)
         self._traits = self._table(0)  # what institutions are compared by: a vector for each
@@ -58,7 +59,7 @@ class PersonalisedAveraging(ServerMethod):
         """Return all models, traits and shapes, with names ``group/institution``."""
         return join_groups(
             {
-                "mean": {"": self._mean},
+                "initial": {"": self._initial},
                 "model": self._models.views(),
                 "sent": self._sent.views(),
                 "trait": self._traits.views(),
@@ -68,20 +69,22 @@ class PersonalisedAveraging(ServerMethod):
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
-        mean, shapes = split_groups(saved, "mean", "shape")
+        initial, shapes = split_groups(saved, "initial", "shape")
         self._shapes = {name: tuple(int(n) for n in shape) for name, shape in shapes.items()}
-        self._start_from(mean[""])
+        self._start_from(initial[""])
         for name, row in group_items(saved, "model"):
             self._models[name] = row
+        if self._models:
+            self._mean = np.concatenate([models.mean(axis=0) for _, models in self._columns()])
         for name, row in group_items(saved, "sent"):
             self._sent[name] = row
         for name, row in group_items(saved, "trait"):
             self._set_trait(name, row)
 
-    def _start_from(self, mean: Array32) -> None:
-        """Keep what those are sent who have not answered yet, and forget all others."""
-        self._mean = mean
-        self._models, self._sent = self._table(len(mean)), self._table(len(mean))
+    def _start_from(self, initial: Array32) -> None:
+        """Set θ̂^(1), and forget all models."""
+        self._initial = self._mean = initial
+        self._models, self._sent = self._table(len(initial)), self._table(len(initial))
         self._traits = self._table(0)
 
     def _table(self, width: int) -> ModelTable:
@@ -137,13 +140,17 @@ class PersonalisedAveraging(ServerMethod):
 
     def _average(self, weights: Array32) -> None:
         """Compute θ̂_i of every institution, equation 8, from the weights α, shape (M, M)."""
-        names = self._institutions()
-        means = []
-        for start, stop in _blocks(self._models.width, len(names)):
-            models = self._models.columns(names, start, stop)
-            means.append(models.mean(axis=0))
+        names, means = self._institutions(), []
+        for start, models in self._columns():
             self._sent.set_columns(names, start, personalised_models(weights, models))
+            means.append(models.mean(axis=0))
         self._mean = np.concatenate(means)
+
+    def _columns(self) -> Iterator[tuple[int, Array32]]:
+        """Yield blocks of columns of all models, shape (M, columns), and the first's number."""
+        names = self._institutions()
+        for start, stop in _blocks(self._models.width, len(names)):
+            yield start, self._models.columns(names, start, stop)
 
     def _trait_similarity(self) -> Floats:
         """Return the cosine similarity of all institutions' traits, shape (M, M)."""
