@@ -43,21 +43,21 @@ def hungarian(cosines: Floats) -> Floats:
 def sinkhorn(
     cosines: Floats, *, entropy: float = 0.05, tolerance: float = 1e-4, iterations: int = 5000
 ) -> Floats:
-    """Return the doubly stochastic T that maximise Σ T·cosine + entropy · H(T) (Cuturi 2013).
+    """Return doubly stochastic plans T that maximise Σ T·cosine + entropy · H(T) (Cuturi 2013).
 
     In place of a bijection, each node of one client is spread over the other's; rows and columns
     sum to 1 up to ``tolerance``. Scaling happens on logarithms, which do not underflow at small
     ``entropy``. Shape: (…, n, n).
     """
     log_plans = (cosines / entropy).reshape(-1, *cosines.shape[-2:])
-    open_ = np.arange(len(log_plans))  # plans whose rows do not sum to 1 yet
+    unfinished = np.arange(len(log_plans))  # plans whose rows do not sum to 1 yet
     for _ in range(iterations):
-        rows = _log_sum_exp(log_plans[open_], axis=2)
-        log_plans[open_] -= rows
-        open_ = open_[np.abs(rows).max(axis=(1, 2)) >= tolerance]
-        if not len(open_):
+        rows = _log_sum_exp(log_plans[unfinished], axis=2)
+        log_plans[unfinished] -= rows
+        unfinished = unfinished[np.abs(rows).max(axis=(1, 2)) >= tolerance]
+        if not len(unfinished):
             break
-        log_plans[open_] -= _log_sum_exp(log_plans[open_], axis=1)
+        log_plans[unfinished] -= _log_sum_exp(log_plans[unfinished], axis=1)
     # Rows last: they are what averages are taken over.
     return np.asarray(np.exp(log_plans - _log_sum_exp(log_plans, axis=2))).reshape(cosines.shape)
 

@@ -162,7 +162,8 @@ def release_after_reading(arrays: Iterable[Array]) -> Iterator[Array]:
         base: object = array
         while isinstance(base, np.ndarray):
             base = base.base
-        if isinstance(base, mmap.mmap):
+        # Not where it can be written to: a private mapping would lose what was written.
+        if isinstance(base, mmap.mmap) and not array.flags.writeable:
             held += array.nbytes
             if held > _MAPPED:
                 base.madvise(mmap.MADV_DONTNEED)

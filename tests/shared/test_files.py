@@ -152,6 +152,16 @@ def test_arrays_are_released_and_stay_usable(
     assert (tmp_path / "u").read_bytes() == (tmp_path / "t").read_bytes()
 
 
+def test_private_changes_to_a_mapped_file_are_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.files._MAPPED", 0)
+    (tmp_path / "t").write_bytes(bytes(8))
+    private = np.memmap(tmp_path / "t", np.int64, "c")
+    private[0] = 7
+    assert [array.tolist() for array in release_after_reading([private, private])] == [[7], [7]]
+
+
 def test_tensors_are_mapped_and_read_only(tmp_path: Path) -> None:
     write_tensors(tmp_path / "t", {"a": np.arange(4)})
     array = open_tensors(tmp_path / "t")["a"]
