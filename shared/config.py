@@ -202,6 +202,12 @@ class RunConfig(BaseModel):
         "one process then write nothing either, not even the best model",
     )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
+    models_memory_mb: int = Field(
+        512,
+        ge=0,
+        description="memory (MiB) of the coordinator for the institutions' models, where each gets "
+        "one of its own; the others are in a scratch file in results-dir",
+    )
 
     # --- the institution's machine ------------------------------------------------------------
     state_dir: str = Field(
