@@ -7,6 +7,7 @@ classes. It is public within the federation and holds no rows.
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -16,6 +17,7 @@ from pydantic import model_validator as model_check
 from shared.errors import FedGTError
 from shared.files import atomic_file
 
+SCHEMA_FILE = "schema.json"  # in the folder of an imported graph
 VERSION: Final = 2
 # Version 1 has neither indicator columns nor logarithms, clipping and numbers of rows.
 _READABLE: Final = (1, 2)
@@ -133,11 +135,12 @@ class Schema(_Model):
 
     def digest(self) -> str:
         """Return the SHA-256 of what decides the encoding, whatever the file's layout."""
-        content = self.model_dump(
-            mode="json",
-            exclude={"version": True, "description": True, "columns": {"__all__": {"rows"}}},
-        )
+        content = {"columns": self.encoding(), "labels": self.labels}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def encoding(self) -> list[dict[str, Any]]:
+        """Return what decides the encoding of each column, in order."""
+        return [column.model_dump(mode="json", exclude={"rows"}) for column in self.columns]
 
     def save(self, target: Path) -> None:
         """Write the schema as JSON, atomically; a column a line, for people to review."""
@@ -163,6 +166,13 @@ class Schema(_Model):
             return cls.model_validate(document | {"version": VERSION})
         except ValidationError as error:
             raise FedGTError(f"{source}: {first_error(error)}") from None
+
+
+def first_difference(ours: Sequence[object], theirs: Sequence[object]) -> int | None:
+    """Return the first place where two sequences differ, which may be the end of one."""
+    shorter = min(len(ours), len(theirs))
+    places = (place for place in range(shorter) if ours[place] != theirs[place])
+    return next(places, None if len(ours) == len(theirs) else shorter)
 
 
 def value_order(value: str) -> tuple[float, str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedgt_client.data.columns import as_text, category_codes, first_true, parse_numbers
 from fedgt_client.data.feature_encoding import CellCounts, Features, Progress, encode_features
 from fedgt_client.data.node_ids import duplicates_error, first_rows, node_numbers, parse_ids
-from fedgt_client.data.schema import Schema
+from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
 from fedgt_client.data.table_files import SelectedRows, TableFile, open_table
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph, weighted_csr, weighted_undirected
@@ -26,7 +26,6 @@ from shared.errors import FedGTError
 from shared.files import atomic_folder, write_json
 
 IDS_FILE = "ids.parquet"
-SCHEMA_FILE = "schema.json"
 SUMMARY_FILE = "summary.json"
 
 

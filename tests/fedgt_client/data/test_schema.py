@@ -205,8 +205,8 @@ def test_columns_are_inferred(tmp_path: Path) -> None:
     assert country == CategoricalColumn(name="country", categories=("DE", "FR"))
     assert branch == CategoricalColumn(name="branch", categories=("9", "10"))
     assert isinstance(always, NumericColumn)
-    assert (always.mean, always.std) == (7, 0)
-    assert always.scaling == (7, 1)
+    assert [always.mean, always.std] == [7, 0]
+    assert list(always.scaling) == [7, 1]
     assert proposal.schema.labels == ("2", "10")
     assert proposal.omitted == {"empty": "every cell is empty"}
 
