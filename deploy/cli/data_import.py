@@ -88,7 +88,7 @@ def _print_summary(summary: Summary, out: Path) -> None:
     split = ", ".join(f"{name} {count:,}" for name, count in summary.split.items())
     counts = {
         "nodes": summary.nodes,
-        "rows with an id again dropped": summary.duplicate_ids,
+        "rows of duplicate ids dropped": summary.duplicate_ids,
         "links": summary.links,
         ("parallel links added up" if summary.weighted else "duplicate links dropped"): (
             summary.duplicates

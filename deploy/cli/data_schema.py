@@ -152,9 +152,19 @@ def merge(
         )
         return
     _print_schema(f"Merged schema of {len(schemas)} proposals", merged.schema, out)
+    if differing := _differing(proposals.values(), merged.schema):
+        print_note(f"proposals differ, now as said: {fold(differing)}")
     if merged.omitted:
         listed = [f"{name!r} (not in {file})" for name, file in merged.omitted.items()]
         print_note(f"left out, as not all proposals have them: {fold(listed)}")
+
+
+def _differing(proposals: Iterable[Schema], merged: Schema) -> list[str]:
+    """Return the columns whose type or scale is not the same in all proposals."""
+    kinds: dict[str, set[str]] = {}
+    for column in (column for schema in proposals for column in schema.columns):
+        kinds.setdefault(column.name, set()).add(_kind(column))
+    return [f"{c.name} ({_kind(c)})" for c in merged.columns if len(kinds[c.name]) > 1]
 
 
 def _check_target(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
@@ -184,10 +194,8 @@ def _print_schema(title: str, schema: Schema, out: Path) -> None:
         if len(members) > len(shown):
             rows.append([f"... {len(members) - len(shown):,} more", kind, f"in {escape(out.name)}"])
     rows.append(["(label)", "", f"{len(schema.labels)} classes"])
-    size = f"{len(schema.columns):,} columns, {len(schema.feature_names):,} features"
-    print_table(
-        f"{title}, in {escape(str(out))}: {size}", ["column", "type", "what it publishes"], rows
-    )
+    rows.append([f"{len(schema.columns):,} columns", "", f"{len(schema.feature_names):,} features"])
+    print_table(f"{title}, in {escape(str(out))}", ["column", "type", "what it publishes"], rows)
 
 
 def _kind(column: AnyColumn) -> str:
@@ -198,9 +206,9 @@ def _kind(column: AnyColumn) -> str:
 
 def _published(column: AnyColumn) -> str:
     if isinstance(column, NumericColumn):
-        return f"mean {column.mean:g}, std {column.std:g}"
+        return f"mean {column.mean:.4g}, std {column.std:.4g}"
     if isinstance(column, IndicatorColumn):
-        return f"share of ones {column.mean:g}"
+        return f"share of ones {column.mean:.3g}"
     return f"{len(column.categories)} categories"
 
 

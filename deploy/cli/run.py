@@ -173,7 +173,7 @@ def _show_comparison(results: dict[str, Result], out: Path, *, json: bool) -> No
         for name in institutions
     ]
     rows.append(["mean", *(percent(result.test_accuracy) for result in results.values())])
-    title = "Test accuracy in %, each method at its best round"
+    title = "Test accuracy, %"
     print_table(title, ["institution", *results], rows)
     print(f"results: {out}")
 

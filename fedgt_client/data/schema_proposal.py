@@ -205,6 +205,8 @@ def _numeric(
         notes.add("every cell holds the same number, which is the mean", name)
     elif len(values) < _RARE:
         notes.add(f"the figures are of fewer than {_RARE} rows", name)
+    elif (values % 1 == 0).all() and len(np.unique(values)) == len(values):
+        notes.add("whole numbers, each in one row: --exclude if they are ids", name)
     figures = Figures.of(values)
     if not figures.is_finite:
         raise FedGTError(f"{table.path}, column {name!r}: the numbers are too large to scale")

@@ -285,6 +285,13 @@ def test_a_schema_says_what_it_discloses(tmp_path: Path) -> None:
     assert (exact.rows, exact.mean) == (1234, 924.75)
 
 
+def test_columns_that_look_like_ids_are_pointed_at(tmp_path: Path) -> None:
+    rows = [f"{i},{7 * i},{i / 8},{i // 2},a" for i in range(20)]
+    path = nodes_csv(tmp_path, "account,number,share,age,risk", *rows)
+    notes = propose_schema(path, CHOICES).notes
+    assert notes["whole numbers, each in one row: --exclude if they are ids"] == ["number"]
+
+
 def test_rare_values_are_pointed_at(tmp_path: Path) -> None:
     rows = [f"{i},{int(i == 3)},{int(i < 50)},a" for i in range(100)]
     path = nodes_csv(tmp_path, "account,one,half,risk", *rows)
