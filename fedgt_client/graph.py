@@ -278,17 +278,16 @@ def weighted_undirected(
     num_nodes: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32] | None]:
     """Return what ``weighted_csr`` does, with every arc in both directions."""
+    if weights is None:
+        return *undirected(sources, targets, num_nodes), None
     # From the lower to the higher number first: added up in another order in each row, the two
     # weights of a link could differ in the last bit.
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
-    indptr, indices, weights = weighted_csr(low, high, weights, num_nodes)
+    indptr, high, sums = weighted_csr(low, high, weights, num_nodes)
     low = np.repeat(np.arange(num_nodes), np.diff(indptr))
-    return weighted_csr(
-        np.concatenate([low, indices]),
-        np.concatenate([indices, low]),
-        None if weights is None else np.concatenate([weights, weights]),
-        num_nodes,
-    )
+    assert sums is not None
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    return weighted_csr(*ends, np.concatenate([sums, sums]), num_nodes)
 
 
 def _check_weights(weights: Array, arcs: int) -> None:

@@ -33,7 +33,9 @@ def with_output_paths(values: dict[str, Scalar], out: Path, clients: int) -> dic
 
 
 def check_output_folder(out: Path, *, resume: bool) -> None:
-    """Refuse to mix two runs in one folder."""
+    """Refuse to mix two runs in one folder, and to resume none."""
+    if resume and not out.exists():
+        raise FedGTError(f"{out} holds no run to resume: leave out --resume, or correct --out")
     if not resume and out.exists() and any(out.iterdir()):
         raise FedGTError(f"{out} holds another run: choose another --out, or add --resume")
 

@@ -75,8 +75,8 @@ def parse_indicators(
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the column as 0.0 and 1.0, 0 where a cell is empty, and which are; shape (n,)."""
     expected = (
-        "0 or 1, as the schema says of this column: "
-        "if it is right, make the column numeric in the schema"
+        "0 or 1, as the schema says of this column: if it is right, merge the schema with one "
+        "proposed from this table"
     )
     codes = category_codes(table, name, column, _INDICATORS, expected)
     return np.isin(codes, (1, 3)).astype(np.float64), codes < 0

@@ -28,7 +28,8 @@ def name_institutions(folders: Sequence[Path]) -> Institutions:
     """Return the folders by name, sorted, so that their order does not matter."""
     named: Institutions = {}
     for folder in folders:
-        path = folder.resolve()
+        # A link keeps its name; '.' and '..' have none.
+        path = folder.resolve() if folder.name in ("", "..") else folder.absolute()
         if path.name in named:
             raise FedGTError(
                 f"two folders are named {path.name!r}, {named[path.name]} and {path}: "

@@ -425,7 +425,7 @@ def test_indicators_stay_logarithms_are_taken_and_what_lies_out_is_clipped(
     assert summary["clipped_columns"] == {"age": 2, "balance": 1}
     assert summary["imputed_columns"] == {"balance": 1, "games": 1, "age": 1}
     (bank / "accounts.csv").write_text("account,balance,games,age,risk\na1,0,2,40,low\n")
-    refused(fedgt(*import_arguments("--force")), *cell(1, "games"), "'2' is not 0 or 1", "numeric")
+    refused(fedgt(*import_arguments("--force")), *cell(1, "games"), "'2' is not 0 or 1", "merge")
 
 
 def test_the_nodes_are_never_overwritten_by_their_schema(bank: Path, fedgt: Run) -> None:

@@ -43,6 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (("--data", "bank-a", "bank-b", "--compare", "gcm"), ("method is 'gcm'",)),
         (("--data", "bank-a", "bank-b", "--compare", "gcn,"), ("--compare", "commas")),
         (("--data",), ("--data",)),
+        (("--data", "bank-a", "bank-b", "--resume"), ("no run to resume",)),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
