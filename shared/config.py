@@ -44,16 +44,17 @@ class RunConfig(BaseModel):
     # --- what to learn from -------------------------------------------------------------------
     dataset: str = Field(
         "consortium",
-        description="name of a dataset in 'fedgt data list'; institutions "
-        "with their own data name its folder in their node-config (data-dir)",
+        description="name of a dataset in 'fedgt data list', or 'own' for the folders of "
+        "'fedgt run --data'; institutions with their own data name its folder in their "
+        "node-config (data-dir)",
     )
     setting: Literal["disjoint", "overlap", "louvain", "unbalanced"] = Field(
         "disjoint", description="how a named dataset is divided among simulated institutions"
     )
     data_dir: str = Field(
         "",
-        description="folder with the raw files of named datasets; empty: "
-        "$FEDGT_DATA, or else the per-user cache",
+        description="folder with the raw files of named datasets, or of dataset 'own' with "
+        "institutions.json; empty: $FEDGT_DATA, or else the per-user cache",
     )
     seed: int = Field(
         0, ge=0, description="random seed of partition, split, initialisation and sampling"
