@@ -1,8 +1,10 @@
 """FedGTStrategy: what each institution is sent in a round, and what becomes of the replies."""
 
 import logging
+import math
 import time
-from collections.abc import Container, Iterable
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -169,7 +171,9 @@ class FedGTStrategy(Strategy):
         return self._round
 
     def _message(self, node: int, name: str, instruction: Instruction) -> Message:
-        records = instruction.to_records()
+        # Rounded here and nowhere else: a method keeps what it sends in full precision and adds
+        # updates to that, so that even changes smaller than the rounding are not lost.
+        records = instruction.to_records(self.config.wire_precision)
         self._bytes_down[name] = count_bytes(records)
         return Message(
             records,
@@ -191,6 +195,7 @@ class FedGTStrategy(Strategy):
         """Return updates that can be averaged, with their size, by institution; log the others."""
         profile = self.members.profile
         expected = self._method.expected(profile) if profile else {}
+        max_values = sum(math.prod(shape) for shape in expected.values())
         accepted = {}
         for reply in replies:
             if reply.has_error():
@@ -206,7 +211,7 @@ class FedGTStrategy(Strategy):
                 )
                 continue
             try:
-                update = Update.from_records(reply.content)
+                update = Update.from_records(reply.content, max_values)
                 problem = update_error(update, expected)
             except FedGTError as error:
                 problem = str(error)
@@ -247,7 +252,7 @@ class FedGTStrategy(Strategy):
             **update.metrics,
             "warnings": update.warnings,
             "bytes_up": size,
-            "uploads": upload_sizes(update.arrays, parameters),
+            "uploads": upload_sizes(update.sizes, parameters),
             "bytes_down": self._bytes_down.get(name, 0),
         }
         return InstitutionRound.model_validate(facts)
@@ -283,10 +288,9 @@ class FedGTStrategy(Strategy):
         return initial
 
 
-def upload_sizes(arrays: Arrays, parameters: Container[str]) -> dict[str, int]:
+def upload_sizes(sizes: Mapping[str, int], parameters: Container[str]) -> dict[str, int]:
     """Return bytes of an update's arrays: the model's together as ``weights``, others by name."""
-    sizes: dict[str, int] = {}
-    for name, array in arrays.items():
-        shown = WEIGHTS if name in parameters else name
-        sizes[shown] = sizes.get(shown, 0) + array.nbytes
-    return sizes
+    shown: Counter[str] = Counter()
+    for name, size in sizes.items():
+        shown[WEIGHTS if name in parameters else name] += size
+    return dict(shown)

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from shared.errors import FedGTError
+from shared.precision import Precision
 from shared.registry import lookup
 
 Scalar = str | int | float | bool
@@ -172,6 +173,14 @@ class RunConfig(BaseModel):
         "otherwise the noise is repeatable, and the run is not private",
     )
 
+    # --- what travels -------------------------------------------------------------------------
+    wire_precision: Precision = Field(
+        "int8",
+        description="precision of weights in the messages of a round, both ways; int8: 8 bits and "
+        "a scale for every 256 values, everything else float16; what rounding takes from an update "
+        "is added to the institution's next",
+    )
+
     # --- the federation -----------------------------------------------------------------------
     federation: str = Field(
         "default",
@@ -311,6 +320,7 @@ PRESETS: dict[str, dict[str, Scalar]] = {
         "denoise-similarity": False,
         "ldp-clip": 0.002,
         "ldp-noise": 0.001,
+        "wire-precision": "float32",
     },
 }
 
