@@ -18,7 +18,8 @@ def change(number: int) -> Arrays:
 
 
 def total(updates: list[Arrays]) -> NDArray[np.float64]:
-    return np.stack([update["weight"].astype(np.float64) for update in updates]).sum(axis=0)
+    weights = np.stack([update["weight"] for update in updates])
+    return np.asarray(weights.sum(axis=0, dtype=np.float64))
 
 
 def read(sent: Arrays, precision: Precision) -> Arrays:
