@@ -173,12 +173,12 @@ class RunConfig(BaseModel):
         "otherwise the noise is repeatable, and the run is not private",
     )
 
-    # --- what travels -------------------------------------------------------------------------
+    # --- messages -----------------------------------------------------------------------------
     wire_precision: Precision = Field(
         "int8",
-        description="precision of weights in the messages of a round, both ways; int8: 8 bits and "
-        "a scale for every 256 values, everything else float16; what rounding takes from an update "
-        "is added to the institution's next",
+        description="type of the values in a round's messages, both ways; int8: weights take 8 "
+        "bits with a scale for every 256, other arrays are float16. What rounding takes from an "
+        "update is added to the institution's next one",
     )
 
     # --- the federation -----------------------------------------------------------------------

@@ -35,8 +35,9 @@ FUNCTIONAL_EMBEDDING = "functional_embedding"  # shape: (d,); only for method fe
 # nodes. Up: what is generated here, and gradients of what others have generated; down: the reverse.
 GENERATED_FEATURES = "generated_features"
 GENERATED_GRADIENTS = "generated_gradients"
-# Not parameters: neither sums of many rounds nor many enough to be worth 8 bits.
-_NO_PARAMETERS = (
+# All of these: few values, and with no next update to send their rounding errors with. Where
+# parameters take 8 bits, they take 16.
+_NOT_PARAMETERS = (
     GLOBAL_NODES,
     LABEL_DISTRIBUTION,
     FUNCTIONAL_EMBEDDING,
@@ -181,7 +182,7 @@ class Update:
 
 def encode_message(arrays: Arrays, precision: Precision) -> Arrays:
     """Return the arrays of a round as they travel: with int8, only parameters take 8 bits."""
-    return encode(arrays, precision, keep_half=_NO_PARAMETERS)
+    return encode(arrays, precision, keep_half=_NOT_PARAMETERS)
 
 
 def count_bytes(content: RecordDict) -> int:
