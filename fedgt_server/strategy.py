@@ -1,7 +1,6 @@
 """FedGTStrategy: what each institution is sent in a round, and what becomes of the replies."""
 
 import logging
-import math
 import time
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
@@ -195,7 +194,6 @@ class FedGTStrategy(Strategy):
         """Return updates that can be averaged, with their size, by institution; log the others."""
         profile = self.members.profile
         expected = self._method.expected(profile) if profile else {}
-        max_values = sum(math.prod(shape) for shape in expected.values())
         accepted = {}
         for reply in replies:
             if reply.has_error():
@@ -211,7 +209,7 @@ class FedGTStrategy(Strategy):
                 )
                 continue
             try:
-                update = Update.from_records(reply.content, max_values)
+                update = Update.from_records(reply.content, expected)
                 problem = update_error(update, expected)
             except FedGTError as error:
                 problem = str(error)

@@ -4,7 +4,7 @@ Values are float32 at both ends. On the way they may be float16 or 8-bit integer
 array's type says which, so a receiver needs no setting to read it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -34,57 +34,65 @@ def encode(
     for name, array in arrays.items():
         if name == SCALES:
             raise FedGTError(f"an array is called '{SCALES}': that name has a meaning of its own")
+        chosen = "float16" if precision == "int8" and name in keep_half else precision
         encoded[name] = array
-        largest = np.abs(array).max(initial=0.0)  # NaN where a value is NaN
-        if precision == "float32" or array.dtype != np.float32 or not np.isfinite(largest):
+        if chosen == "float32" or array.dtype != np.float32 or not np.isfinite(array).all():
             continue
-        if precision == "int8" and name not in keep_half:
+        if chosen == "int8":
             encoded[name], found = quantise(array)
             scales.append(found)
-        elif largest <= _LARGEST_HALF:
+        elif np.abs(array).max(initial=0.0) <= _LARGEST_HALF:
             encoded[name] = array.astype(np.float16)
     if scales:
         encoded[SCALES] = np.concatenate(scales)
     return encoded
 
 
-def decode(encoded: Mapping[str, Array], max_values: int | None = None) -> dict[str, Array]:
+def decode(
+    encoded: Mapping[str, Array], shapes: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, Array]:
     """Return what ``encode`` was given, up to rounding; the arrays may come from anybody.
+
+    Where the ``shapes`` to expect are given, an array of another name or shape stays as it came:
+    it is not expanded before whoever knows them refuses it.
 
     Raises
     ------
     FedGTError
-        When scales do not fit the int8 arrays, or, before anything is decoded, there are more
-        than ``max_values`` values in all.
+        When scales do not fit the int8 arrays.
     """
-    arrays = {name: array for name, array in encoded.items() if name != SCALES}
     scales = encoded.get(SCALES, np.zeros(0, np.float32))
     if scales.dtype != np.float32 or scales.ndim != 1:
         raise FedGTError(
             f"{SCALES} is of type {scales.dtype} and shape {list(scales.shape)}, "
             "expected float32 and one dimension"
         )
-    values = sum(array.size for array in arrays.values())
-    if max_values is not None and values > max_values:
-        raise FedGTError(f"a message holds {values} values, expected at most {max_values}")
-    quantised = [name for name, array in arrays.items() if array.dtype == np.int8]
-    blocks = [count_blocks(arrays[name].size) for name in quantised]
-    if sum(blocks) != len(scales):
-        raise FedGTError(f"a message holds {len(scales)} scales, expected {sum(blocks)}")
-    parts = np.split(scales, np.cumsum(blocks)[:-1]) if blocks else []
-    for name, part in zip(quantised, parts, strict=True):
-        arrays[name] = dequantise(arrays[name], part)
-    return {
-        name: array.astype(np.float32) if array.dtype == np.float16 else array
-        for name, array in arrays.items()
-    }
+    needed = sum(_count_scales(array) for array in encoded.values())
+    if needed != len(scales):
+        raise FedGTError(f"a message holds {len(scales)} scales, expected {needed}")
+    arrays: dict[str, Array] = {}
+    for name, array in encoded.items():
+        if name != SCALES:
+            own, scales = np.split(scales, [_count_scales(array)])
+            expected = shapes is None or list(array.shape) == list(shapes.get(name, [-1]))
+            arrays[name] = _decoded(array, own) if expected else array
+    return arrays
 
 
 def encoded_sizes(encoded: Mapping[str, Array]) -> dict[str, int]:
     """Return the bytes that each array takes on the way, by name, its scales included."""
-    scale = np.dtype(np.float32).itemsize
     return {
-        name: array.nbytes + (scale * count_blocks(array.size) if array.dtype == np.int8 else 0)
+        name: array.nbytes + _count_scales(array) * np.dtype(np.float32).itemsize
         for name, array in encoded.items()
         if name != SCALES
     }
+
+
+def _decoded(array: Array, scales: Array) -> Array:
+    if array.dtype == np.int8:
+        return dequantise(array, scales)
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def _count_scales(array: Array) -> int:
+    return count_blocks(array.size) if array.dtype == np.int8 else 0

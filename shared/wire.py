@@ -11,7 +11,7 @@ They are float32 here; those of a round may travel in another precision, see ``s
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from flwr.app import Array as FlowerArray
@@ -93,7 +93,8 @@ class Introduction:
             raise FedGTError(f"a profile cannot be read: {where} {problem['msg']}") from None
         if SCALES in checked.parameters:
             raise FedGTError(f"a profile has a parameter '{SCALES}': that name is taken")
-        return cls(str(facts["institution"]), checked, decode(_encoded(content)))
+        initial = decode(_encoded(content), checked.parameters)
+        return cls(str(facts["institution"]), checked, initial)
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,10 @@ class Update:
         return records
 
     @classmethod
-    def from_records(cls, content: RecordDict, max_values: int | None = None) -> "Update":
-        """Parse the content of a message; arrays of more than ``max_values`` are not decoded."""
+    def from_records(
+        cls, content: RecordDict, shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> "Update":
+        """Parse the content of a message; see ``decode`` for ``shapes``."""
         facts = _facts(content, "institution", "warnings")
         metrics = content.metric_records.get(_METRICS)
         if metrics is None:
@@ -173,7 +176,7 @@ class Update:
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, list)}
         return cls(
             str(facts["institution"]),
-            decode(encoded, max_values),
+            decode(encoded, shapes),
             {name: float(value) for name, value in numbers.items() if math.isfinite(value)},
             [str(warning) for warning in warnings],
             encoded_sizes(encoded),

@@ -66,7 +66,12 @@ def repack(message: Message, **changed: NumpyArray) -> None:
         ({SCALES: np.array([3e38, 1], np.float32)}, "weight holds values that are not finite"),
         ({SCALES: np.ones(3, np.float32)}, "a message holds 3 scales, expected 2"),
         ({"weight": np.zeros((1, 3), np.int8)}, r"weight has shape \[1, 3\], expected \[3\]"),
-        ({"weight": np.zeros(10**6, np.int8)}, "1000018 values, expected at most 21"),
+        ({"weight": np.zeros(10**6, np.int8)}, "a message holds 2 scales, expected 3908"),
+        (
+            {"weight": np.zeros(10**6, np.int8), SCALES: np.ones(3908, np.float32)},
+            r"weight has shape \[1000000\], expected \[3\]",
+        ),
+        ({"more": np.zeros(9, np.float16)}, "it comes with 'more'"),
         ({"weight": np.zeros(3, np.int32)}, "a message holds 2 scales, expected 1"),
     ],
 )
@@ -76,9 +81,7 @@ def test_hostile_updates_cost_only_themselves(
     nodes = [Node(name, precision="int8") for name in "abc"]
     strategy, grid = started(*nodes, wire_precision="int8")
     answers = replies(strategy, grid, 1)
-    if SCALES in changed:
-        repack(answers[0], weight=np.full(3, 127, np.int8))
-    repack(answers[0], **changed)
+    repack(answers[0], **({"weight": np.full(3, 127, np.int8)} | changed))
     with caplog.at_level(logging.WARNING):
         strategy.aggregate_train(1, answers)
     assert strategy.last_round is not None
