@@ -13,8 +13,9 @@ logger = logging.getLogger(__name__)
 # Rounds. A coordinator whose last checkpoint is truncated goes back to the one before, and asks for
 # a round again when institutions have already finished the next.
 _KEPT = 3
-# Prefix of the names of arrays that only training needs.
+# Prefixes of the names of arrays that only training needs.
 OPTIMISER = "adam."
+RESIDUAL = "residual."
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class StateStore:
     def keep_best(self, round_number: int) -> None:
         """Copy the model after ``round_number`` to the best model, if its state is still here.
 
-        The optimiser's arrays are left out.
+        What only training needs is left out.
         """
         kept = self._best()
         if round_number not in self.rounds() or (kept and kept.name == _best_name(round_number)):
@@ -87,7 +88,7 @@ class StateStore:
         model = {
             name: array
             for name, array in self.load(round_number).items()
-            if not name.startswith(OPTIMISER)
+            if not name.startswith((OPTIMISER, RESIDUAL))
         }
         write_tensors(self.folder / _best_name(round_number), model)
         if kept:
