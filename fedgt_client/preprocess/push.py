@@ -49,13 +49,28 @@ def push_pool(
         records[:, _STATIONARY] = stationary[order]
     # The first pass needs no more, see `_push`: only a second one is ever cut short.
     max_links = int(min(max(1 / (nu * tolerance), 1), 2**62))
-    walk = (np.float32(nu), np.float32(tolerance), max_links)
+    rate, threshold = np.float32(nu), np.float32(tolerance)
+    neighbours, weights = pool
 
     def workspace() -> tuple[Any, ...]:
         return records.copy(), np.zeros(n, np.int32), np.zeros(n, np.int32)
 
-    def push_chunk(start: int, stop: int, *space: Any) -> None:
-        _push_nodes(start, stop, indptr, indices, ids, *walk, *space, *pool)
+    def push_chunk(start: int, stop: int, state: Any, queue: Any, reached: Any) -> None:
+        _push_nodes(
+            start,
+            stop,
+            indptr,
+            indices,
+            ids,
+            rate,
+            threshold,
+            max_links,
+            state,
+            queue,
+            reached,
+            neighbours,
+            weights,
+        )
 
     for_all_nodes(push_chunk, n, workspace, Progress("PPR", n))
 
