@@ -16,6 +16,7 @@ from tests.fedgt_client.hub_graphs import (
     flat_social,
     grid,
     hubs_and_communities,
+    linked,
     star,
 )
 from tests.fedgt_client.preprocess.test_ppr import dense_ppr, off_diagonal, unfolded
@@ -116,12 +117,10 @@ def test_directed_arcs_are_walked_one_way() -> None:
 
 def test_a_large_component_beside_small_ones() -> None:
     """Node ids of the two kinds alternate."""
-    large, pair = hubs_and_communities(1200, seed=7, least=6), 2
+    large = hubs_and_communities(1200, seed=7, least=6)
     sources, targets = large.arcs()
     total = 2 * large.num_nodes
-    from tests.fedgt_client.hub_graphs import linked
-
-    ends = np.arange(1, total, 2 * pair)
+    ends = np.arange(1, total, 4)
     graph = linked(np.append(2 * sources, ends), np.append(2 * targets, ends + 2), total)
     neighbours, weights = personalised_pagerank(graph)
     alone = personalised_pagerank(large)
