@@ -62,7 +62,7 @@ class FedGT(TrainedMethod[TransformerTask]):
             GraphTensors.of(graph, self._device, prepared.encoding),
             Sampler(prepared.pool, config.samples, self._device),
             global_nodes,
-            BatchPlan.fitting(graph.num_nodes, config, self._device),
+            BatchPlan.fitting(graph, config, self._device),
         )
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:

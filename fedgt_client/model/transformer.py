@@ -38,11 +38,27 @@ class TransformerLayer(nn.Module):
         self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: AttentionBlock
     ) -> Tensor:
         """Map H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
-        attended = self.attention(
-            self.attention_norm(normal), self.attention_norm(global_nodes), block
-        )
-        residual = hidden if block.queries is None else hidden.index_select(0, block.queries)
-        hidden = residual + self.dropout(attended)
+        key, value = self.keys_and_values(torch.cat([normal, global_nodes]))
+        rows = block.of_queries(hidden), block.of_queries(normal)
+        return self.attend(*rows, key, value, len(global_nodes), block)
+
+    def keys_and_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of normalised representations, shape (n, d) each."""
+        return self.attention.keys_and_values(self.attention_norm(normal))
+
+    def attend(
+        self,
+        hidden: Tensor,
+        normal: Tensor,
+        key: Tensor,
+        value: Tensor,
+        global_nodes: int,
+        block: AttentionBlock,
+    ) -> Tensor:
+        """Return H^(l) of the queries from their H^(l-1), plain and normalised, shape (q, d)."""
+        queries = self.attention_norm(normal)
+        attended = self.attention.attend(queries, key, value, global_nodes, block)
+        hidden = hidden + self.dropout(attended)
         output: Tensor = hidden + self.dropout(self.feed_forward(hidden))
         return output
 
@@ -106,13 +122,26 @@ class GraphTransformer(nn.Module):
         blocks : one for each layer
         """
         hidden = self.encoder(inputs)
-        # The ablation without global attention: layers get empty sets.
-        attended = global_nodes if self._global_attention else global_nodes[:, :0]
         representations = []
         for index, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
-            normal = functional.layer_norm(hidden, (self.width,))
+            normal = self.normalised(hidden)
             representations.append(normal.detach())
-            hidden = layer(hidden, normal, attended[min(index, len(attended) - 1)], block)
-        normal = functional.layer_norm(hidden, (self.width,))
+            hidden = layer(hidden, normal, self.attended_set(global_nodes, index), block)
+        normal = self.normalised(hidden)
         representations.append(normal.detach())
-        return TransformerOutput(self.head(self.dropout(self.head_norm(normal))), representations)
+        return TransformerOutput(self.logits(normal), representations)
+
+    def normalised(self, hidden: Tensor) -> Tensor:
+        """Return representations in the space of the global nodes, shape (n, d)."""
+        return functional.layer_norm(hidden, (self.width,))
+
+    def attended_set(self, global_nodes: Tensor, layer: int) -> Tensor:
+        """Return the global nodes that a layer, counted from 0, attends to, shape (n_g, d)."""
+        attended = global_nodes[min(layer, len(global_nodes) - 1)]
+        # The ablation without global attention: layers get empty sets.
+        return attended if self._global_attention else attended[:0]
+
+    def logits(self, normal: Tensor) -> Tensor:
+        """Return class scores of normalised representations after the last layer."""
+        scores: Tensor = self.head(self.dropout(self.head_norm(normal)))
+        return scores

@@ -68,15 +68,19 @@ class ModelOptimiser:
             }
 
 
-def take_step(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
-    """Take a step and return True, or skip it and return False if the gradient is not finite."""
+def take_step(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> Tensor:
+    """Take a step, unless the gradient is not finite; return whether it was taken, shape ().
+
+    The optimiser must be a fused one: these decide on the device whether to skip a step, as
+    mixed-precision training asks of them.
+    """
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
-        return False
+    finite = torch.isfinite(torch.nn.utils.get_total_norm(gradients))
+    optimiser.found_inf = 1.0 - finite.float()  # type: ignore[attr-defined]
     optimiser.step()
-    return True
+    return finite
 
 
 def learning_rate(config: RunConfig, round_number: int) -> float:
