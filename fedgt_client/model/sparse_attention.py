@@ -44,7 +44,7 @@ class AttendedRows:
         pairs, width = self._rows.shape
         if not pairs * width:
             return bias.reshape(pairs, width)
-        by_head = table.view(len(table) * self._heads, -1)
+        by_head = self._by_head(table)
         starts = torch.arange(0, pairs * width + 1, width, device=self._rows.device)
         layout = torch.sparse_csr_tensor(
             starts,
@@ -54,15 +54,14 @@ class AttendedRows:
             check_invariants=False,
         )
         found = torch.sparse.sampled_addmm(
-            layout, queries.view(pairs, -1), by_head.t(), beta=1.0, alpha=scale
+            layout, self._by_head(queries), by_head.t(), beta=1.0, alpha=scale
         )
         return found.values().view(pairs, width)
 
     def sums(self, weights: Tensor, table: Tensor) -> Tensor:
         """Add up the weighted rows of each query, (q · h, k + c) to (q, d)."""
-        by_head = table.view(len(table) * self._heads, -1)
         added = functional.embedding_bag(
-            self._rows, by_head, per_sample_weights=weights, mode="sum"
+            self._rows, self._by_head(table), per_sample_weights=weights, mode="sum"
         )
         return added.view(len(self._chosen), table.shape[1])
 
@@ -71,14 +70,19 @@ class AttendedRows:
         places, sources, offsets = self._by_row
         added = functional.embedding_bag(
             sources,
-            queries.view(len(queries) * self._heads, -1),
+            self._by_head(queries),
             offsets,
             per_sample_weights=weights.reshape(-1).index_select(0, places),
             mode="sum",
             include_last_offset=True,
         )
-        by_head = added.view(self._heads, self._nodes + self._common, -1)
-        return by_head.transpose(0, 1).reshape(self._nodes + self._common, queries.shape[1])
+        rows = self._nodes + self._common
+        added = added.view(self._heads, rows, queries.shape[1] // self._heads)
+        return added.transpose(0, 1).reshape(rows, queries.shape[1])
+
+    def _by_head(self, rows: Tensor) -> Tensor:
+        """Read rows of shape (r, d) as (r · h, d / h)."""
+        return rows.view(len(rows) * self._heads, rows.shape[1] // self._heads)
 
     @cached_property
     def _by_row(self) -> tuple[Tensor, Tensor, Tensor]:

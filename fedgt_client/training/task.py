@@ -64,6 +64,8 @@ class GraphTask(LearningTask):
     def predict(self, nodes: Tensor) -> Tensor:
         """Return class scores of ``nodes``, and compute no others but what these need."""
         self.model.eval()
+        if not len(nodes):
+            return torch.empty(0, 0)
         scores: Tensor = self.model(self.graph, nodes)
         return scores
 
