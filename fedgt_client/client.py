@@ -99,7 +99,8 @@ class FedGTClient(NumPyClient):
         if config.get("finish", False):
             return NamedArrays({}), 0, {}
         result = self._method.fit(self._named(parameters), round_number)
-        self._in_memory = self._store.save(round_number, self._method.state_dict())
+        state = self._method.state_dict() if self._store.writes else {}
+        self._in_memory = self._store.save(round_number, state)
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
         metrics: dict[str, Scalar] = {

@@ -84,11 +84,9 @@ class HybridAttention(nn.Module):
         """Return what is added to scores of the node, its samples, and global nodes, (q, h, …)."""
         shape = len(block.samples), self._heads
         own = block.log_weight.new_zeros(*shape, 1)
-        if self.local_scale is None:
-            local = block.log_weight.new_zeros(*shape, block.samples.shape[1])
-            distant = own.expand(*shape, global_nodes)
-        else:
+        local, distant = own.expand(*shape, block.samples.shape[1]), own
+        if self.local_scale is not None:
             local = block.log_weight.unsqueeze(1) * self.local_scale[:, None]
-            distant = self.global_bias[:, None].expand(*shape, global_nodes)
+            distant = self.global_bias[:, None]
         local = local.masked_fill(~block.mask.unsqueeze(1), -torch.inf)
-        return torch.cat([own, local, distant], dim=2)
+        return torch.cat([own, local, distant.expand(*shape, global_nodes)], dim=2)

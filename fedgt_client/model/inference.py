@@ -5,15 +5,16 @@ are taken in chunks: beside one representation, key and value a node, memory doe
 number of nodes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.inputs import NodeInputs
-from fedgt_client.model.transformer import GraphTransformer
+from fedgt_client.model.transformer import GraphTransformer, TransformerLayer
 from fedgt_client.sampling import Samples
 
 # Nodes computed at once. A vector of each fits a processor's cache, and a graphics card is busy.
@@ -53,7 +54,7 @@ def infer(
     hidden = global_nodes.new_empty(count, model.width)
     for rows in ranges:
         hidden[rows] = model.encoder(inputs.rows(every[rows]))
-    for index, layer in enumerate(model.layers):
+    for index, layer in enumerate(cast(Iterable[TransformerLayer], model.layers)):
         attended = model.attended_set(global_nodes, index)
         key, value = (hidden.new_empty(count + len(attended), model.width) for _ in range(2))
         for rows in ranges:
@@ -63,9 +64,7 @@ def infer(
             chosen = samples(every[rows])
             block = AttentionBlock(every[rows], chosen.nodes, chosen.mask, chosen.log_weight)
             before = hidden[rows]
-            after = layer.attend(
-                before, model.normalised(before), key, value, len(attended), block
-            )
+            after = layer.attend(before, model.normalised(before), key, value, len(attended), block)
             if index < len(model.layers) - 1:
                 hidden[rows] = after  # keys and values of this layer are made: nobody reads before
             else:

@@ -53,10 +53,10 @@ class AttendedRows:
             size=(pairs, len(by_head)),
             check_invariants=False,
         )
-        found = torch.sparse.sampled_addmm(
+        found: Tensor = torch.sparse.sampled_addmm(
             layout, self._by_head(queries), by_head.t(), beta=1.0, alpha=scale
-        )
-        return found.values().view(pairs, width)
+        ).values()
+        return found.view(pairs, width)
 
     def sums(self, weights: Tensor, table: Tensor) -> Tensor:
         """Add up the weighted rows of each query, (q · h, k + c) to (q, d)."""
@@ -120,7 +120,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rows: Attend
     """
     with torch.autocast(query.device.type, enabled=False):
         tensors = (tensor.float().contiguous() for tensor in (query, key, value, bias))
-        attended: Tensor = _Attend.apply(*tensors, rows)
+        attended: Tensor = _Attend.apply(*tensors, rows)  # type: ignore[no-untyped-call]
     return attended
 
 

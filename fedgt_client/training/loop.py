@@ -30,7 +30,7 @@ def train_epoch(task: LearningTask, optimiser: torch.optim.Optimizer) -> EpochRe
         if not len(targets):
             continue
         loss = functional.cross_entropy(scores, task.graph.labels[targets])
-        taken = take_step(task.model, optimiser, loss + task.penalty())
+        taken = take_step(optimiser, loss + task.penalty())
         summed = (loss.detach() * len(targets)).where(taken, 0.0)
         totals += torch.stack([summed.double(), taken * float(len(targets)), 1.0 - taken.double()])
         task.after_step(taken)

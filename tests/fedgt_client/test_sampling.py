@@ -129,8 +129,7 @@ def test_some_nodes_in_any_order() -> None:
 
 
 def test_a_pool_that_cannot_be_written_to() -> None:
-    frozen = tuple(array.copy() for array in FOUR)
-    for array in frozen:
-        array.flags.writeable = False
-    samples = Sampler((frozen[0], frozen[1]), 2, CPU).top_k(torch.arange(5))
+    neighbours, weights = FOUR[0].copy(), FOUR[1].copy()
+    neighbours.flags.writeable = weights.flags.writeable = False
+    samples = Sampler((neighbours, weights), 2, CPU).top_k(torch.arange(5))
     assert samples.nodes.tolist()[0] == [1, 2]

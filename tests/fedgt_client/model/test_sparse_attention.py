@@ -39,7 +39,7 @@ def test_outputs_and_gradients(seed: int, common: int) -> None:
     torch.manual_seed(seed)
     sparse, rows = attended_rows(common=common)
     tables = random(NODES + common, WIDTH), random(NODES + common, WIDTH)
-    inputs = [random(QUERIES, WIDTH), *tables, random(QUERIES, HEADS, CHOSEN + common)]
+    inputs = (random(QUERIES, WIDTH), *tables, random(QUERIES, HEADS, CHOSEN + common))
     found, expected = attend(*inputs, sparse), gathered(*inputs, rows)
     assert torch.allclose(found, expected, atol=1e-6)
     direction = torch.randn_like(expected)
@@ -76,13 +76,12 @@ def test_no_queries() -> None:
 
 def test_full_precision_within_autocast() -> None:
     sparse, rows = attended_rows()
-    inputs = [random(QUERIES, WIDTH), *(random(NODES + COMMON, WIDTH) for _ in range(2))]
-    bias = torch.zeros(QUERIES, HEADS, CHOSEN + COMMON)
-    halved = [tensor.bfloat16() for tensor in inputs]
+    query, table = random(QUERIES, WIDTH), random(NODES + COMMON, WIDTH)
+    bias, halved = torch.zeros(QUERIES, HEADS, CHOSEN + COMMON), table.bfloat16()
     with torch.autocast("cpu", torch.bfloat16):
-        found = attend(*halved, bias, sparse)
+        found = attend(query, halved, halved, bias, sparse)
     assert found.dtype == torch.float32
-    expected = gathered(*(tensor.float() for tensor in halved), bias, rows)
+    expected = gathered(query, halved.float(), halved.float(), bias, rows)
     assert torch.allclose(found, expected, atol=1e-6)
     found.sum().backward()
-    assert inputs[1].grad is not None
+    assert table.grad is not None

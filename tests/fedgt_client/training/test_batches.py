@@ -25,7 +25,7 @@ def chain(nodes: torch.Tensor) -> Samples:
 
 
 def of_size(nodes: int) -> Graph:
-    """A graph without links, of which every fifth node has a training label."""
+    """Make a graph without links, of which every fifth node has a training label."""
     train = np.arange(nodes) % 5 == 0
     return Graph(
         indptr=np.zeros(nodes + 1, np.int64),

@@ -125,12 +125,10 @@ class HostReads(TorchDispatchMode):
     WAITING: ClassVar = {"_local_scalar_dense", "nonzero", "_unique2", "masked_select", "equal"}
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.found: list[str] = []
 
-    def __torch_dispatch__(  # noqa: D105
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         is_mask = name == "index" and any(
             index is not None and index.dtype == torch.bool for index in args[1]
