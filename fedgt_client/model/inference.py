@@ -53,7 +53,8 @@ def infer(
     every = torch.arange(count, device=global_nodes.device)
     hidden = global_nodes.new_empty(count, model.width)
     for rows in ranges:
-        hidden[rows] = model.encoder(inputs.rows(every[rows]))
+        # One chunk is all nodes: no copy of their inputs is needed.
+        hidden[rows] = model.encoder(inputs.rows(every[rows]) if len(ranges) > 1 else inputs)
     for index, layer in enumerate(cast(Iterable[TransformerLayer], model.layers)):
         attended = model.attended_set(global_nodes, index)
         key, value = (hidden.new_empty(count + len(attended), model.width) for _ in range(2))
