@@ -72,7 +72,8 @@ def unit_features(graph: Graph, device: torch.device) -> Features:
     """
     features = graph.features
     if not isinstance(features, csr_array):
-        return functional.normalize(to_tensor(features, device), dim=1)
+        matrix = to_tensor(features, device)
+        return functional.normalize(matrix, dim=1, out=matrix)  # no second copy
     counts = np.diff(features.indptr)
     rows = np.repeat(np.arange(len(counts)), counts)
     squares = np.bincount(rows, features.data**2, minlength=len(counts))
