@@ -32,6 +32,10 @@ class AttentionBlock:
             return rows.index_select(0, self.queries)
         return rows[: len(self.samples)]
 
+    def of(self, nodes: Tensor) -> "AttentionBlock":
+        """Return the part of a block of all nodes that computes ``nodes``."""
+        return AttentionBlock(nodes, self.samples[nodes], self.mask[nodes], self.log_weight[nodes])
+
 
 @dataclass(frozen=True)
 class MessageBlock:

@@ -12,74 +12,45 @@ _DEAD = 0.5
 _INITIAL_SCALE = 0.3
 
 
-class ClusterUpdate:
-    """A step of Algorithm 1 on points that come in parts, without waiting for the device.
-
-    All points are assigned to the centres as they were before the step.
-
-    Parameters
-    ----------
-    centres : the global nodes μ, shape (n_g, d)
-    counts : data per cluster c, shape (n_g,)
-    """
-
-    def __init__(self, centres: Tensor, counts: Tensor) -> None:
-        self._centres, self._counts = centres, counts
-        self._sums, self._sizes = torch.zeros_like(centres), torch.zeros_like(counts)
-        # The points furthest from all centres, where dead clusters start again.
-        self._furthest = torch.zeros_like(centres)
-        self._distance = torch.full_like(counts, -torch.inf)
-
-    def add(self, points: Tensor) -> None:
-        """Assign points, shape (b, d); those that are not finite are left out.
-
-        A single one of them would make a centre useless for good.
-        """
-        finite = points.sum(dim=1).isfinite()
-        points = points.where(finite[:, None], 0.0)
-        squares = points.square().sum(dim=1, keepdim=True) + self._centres.square().sum(dim=1)
-        distance, nearest = (squares - 2 * points @ self._centres.T).min(dim=1)  # squared
-        cluster = torch.arange(len(self._centres), device=points.device)
-        assignment = ((nearest[:, None] == cluster) & finite[:, None]).to(points)  # P: (b, n_g)
-        self._sums += assignment.T @ points
-        self._sizes += assignment.sum(dim=0)
-        far, which = distance.where(finite, -torch.inf).topk(min(len(cluster), len(points)))
-        self._distance, kept = torch.cat([self._distance, far]).topk(len(cluster))
-        self._furthest = torch.cat([self._furthest, points[which]])[kept]
-
-    def finish(self, momentum: float) -> tuple[Tensor, Tensor]:
-        """Return the new centres and counts.
-
-        A cluster whose count has decayed to nothing, for which line 4 would divide by zero, is
-        restarted at one of the points furthest from all centres. Without points nothing changes.
-        """
-        decayed = self._counts * momentum
-        counts = decayed + (1 - momentum) * self._sizes
-        sums = decayed[:, None] * self._centres + (1 - momentum) * self._sums
-        dead = counts < _DEAD
-        known = (self._distance > -torch.inf).sum().clamp_min(1)
-        restarted = self._furthest[(dead.cumsum(0) - 1) % known]
-        centres = torch.where(dead[:, None], restarted, sums / counts.clamp_min(_DEAD)[:, None])
-        counts = counts.masked_fill(dead, 1.0)
-        empty = self._sizes.sum() == 0
-        return self._centres.where(empty, centres), self._counts.where(empty, counts)
-
-
 def update_global_nodes(
     points: Tensor, centres: Tensor, counts: Tensor, momentum: float
 ) -> tuple[Tensor, Tensor]:
     """Move each centre towards the points nearest to it, Algorithm 1.
 
+    Nothing here waits for the device: no value is read, and no shape depends on one.
+
     Parameters
     ----------
-    points : H_b, shape (b, d)
+    points : H_b, shape (b, d); those that are not finite are left out, as a single one of them
+        would make a centre useless for good
     centres : the global nodes μ, shape (n_g, d)
     counts : data per cluster c, shape (n_g,)
     momentum : γ
+
+    Returns
+    -------
+    The new centres and counts. A cluster whose count has decayed to nothing, for which line 4
+    would divide by zero, is restarted at one of the points furthest from all centres. Without
+    points nothing changes.
     """
-    update = ClusterUpdate(centres, counts)
-    update.add(points)
-    return update.finish(momentum)
+    if not len(points):
+        return centres, counts
+    finite = points.sum(dim=1).isfinite()
+    points = points.where(finite[:, None], 0.0)
+    squares = points.square().sum(dim=1, keepdim=True) + centres.square().sum(dim=1)
+    distance, nearest = (squares - 2 * points @ centres.T).min(dim=1)  # squared
+    cluster = torch.arange(len(centres), device=points.device)
+    assignment = ((nearest[:, None] == cluster) & finite[:, None]).to(points)  # P: (b, n_g)
+    sums = (counts * momentum)[:, None] * centres + (1 - momentum) * (assignment.T @ points)
+    moved = counts * momentum + (1 - momentum) * assignment.sum(dim=0)
+    dead = moved < _DEAD
+    # The furthest first; those that are not finite would come last.
+    furthest = distance.where(finite, -torch.inf).topk(min(len(cluster), len(points))).indices
+    usable = finite.sum().clamp(1, len(furthest))
+    restarted = points[furthest[(dead.cumsum(0) - 1) % usable]]
+    means = torch.where(dead[:, None], restarted, sums / moved.clamp_min(_DEAD)[:, None])
+    changed = finite.any()
+    return means.where(changed, centres), moved.masked_fill(dead, 1.0).where(changed, counts)
 
 
 class GlobalNodes:
@@ -115,7 +86,7 @@ class GlobalNodes:
         return GlobalNodes(self.centres.to(device), self.counts.to(device), self._momentum)
 
     def update(self, representations: Sequence[Tensor]) -> None:
-        """Apply Algorithm 1 at the first layer boundaries, whose representations are given."""
+        """Apply Algorithm 1 at every layer boundary."""
         if not self.centres.shape[1]:
             return
         centres, counts = list(self.centres), list(self.counts)
@@ -126,16 +97,6 @@ class GlobalNodes:
             )
         self.centres, self.counts = torch.stack(centres), torch.stack(counts)
 
-    def has_set_after(self, layers: int) -> bool:
+    def follow_outputs(self, layers: int) -> bool:
         """Return whether a set follows the representations after the last layer."""
         return bool(self.centres.shape[1]) and len(self.centres) > layers
-
-    def last_clusters(self) -> ClusterUpdate:
-        """Start a step of Algorithm 1 at the last layer boundary."""
-        return ClusterUpdate(self.centres[-1], self.counts[-1])
-
-    def replace_last(self, clusters: ClusterUpdate) -> None:
-        """Replace the last set by the result of such a step."""
-        centres, counts = clusters.finish(self._momentum)
-        self.centres = torch.cat([self.centres[:-1], centres[None]])
-        self.counts = torch.cat([self.counts[:-1], counts[None]])

@@ -1,7 +1,8 @@
 """The graph transformer of FedGT, sections 3.2 and 4.1."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -33,14 +34,6 @@ class TransformerLayer(nn.Module):
             nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
         )
         self.dropout = Dropout(dropout)
-
-    def forward(
-        self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: AttentionBlock
-    ) -> Tensor:
-        """Map H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
-        key, value = self.keys_and_values(torch.cat([normal, global_nodes]))
-        rows = block.of_queries(hidden), block.of_queries(normal)
-        return self.attend(*rows, key, value, len(global_nodes), block)
 
     def keys_and_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of normalised representations, shape (n, d) each."""
@@ -111,7 +104,11 @@ class GraphTransformer(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(
-        self, inputs: NodeInputs, global_nodes: Tensor, blocks: Sequence[AttentionBlock]
+        self,
+        inputs: NodeInputs,
+        global_nodes: Tensor,
+        blocks: Sequence[AttentionBlock],
+        others: AttentionBlock | None = None,
     ) -> TransformerOutput:
         """Run all layers.
 
@@ -120,15 +117,23 @@ class GraphTransformer(nn.Module):
         inputs : of the first block's input nodes
         global_nodes : a set for every layer boundary, shape (L + 1, n_g, d), or one for all layers
         blocks : one for each layer
+        others : further queries of the last layer, whose representations alone are wanted
         """
-        hidden = self.encoder(inputs)
+        hidden, of_others = self.encoder(inputs), []
         representations = []
-        for index, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
-            normal = self.normalised(hidden)
+        for index, layer in enumerate(cast(Iterable[TransformerLayer], self.layers)):
+            normal, attended = self.normalised(hidden), self.attended_set(global_nodes, index)
             representations.append(normal.detach())
-            hidden = layer(hidden, normal, self.attended_set(global_nodes, index), block)
+            tables = layer.keys_and_values(torch.cat([normal, attended]))
+            if others is not None and index == len(blocks) - 1:
+                with torch.no_grad():
+                    rows = others.of_queries(hidden), others.of_queries(normal)
+                    after = layer.attend(*rows, *tables, len(attended), others)
+                    of_others.append(self.normalised(after))
+            rows = blocks[index].of_queries(hidden), blocks[index].of_queries(normal)
+            hidden = layer.attend(*rows, *tables, len(attended), blocks[index])
         normal = self.normalised(hidden)
-        representations.append(normal.detach())
+        representations.append(torch.cat([normal.detach(), *of_others]))
         return TransformerOutput(self.logits(normal), representations)
 
     def normalised(self, hidden: Tensor) -> Tensor:

@@ -50,6 +50,7 @@ class Batch:
     inputs: NodeInputs
     blocks: list[AttentionBlock]
     targets: Tensor  # shape: (t,), node ids that the pass is for
+    others: AttentionBlock | None = None  # further nodes that the last layer computes
 
 
 def batches(
@@ -59,19 +60,20 @@ def batches(
     *,
     size: int,
     layers: int,
+    others: Tensor | None = None,
 ) -> Iterator[Batch]:
     """Yield the batches that compute ``nodes``.
 
     ``size`` 0 is a single pass: every layer computes the whole subgraph, but the last only
-    ``nodes``. Otherwise each pass computes ``size`` of the nodes and, by neighbourhood expansion,
-    what they need. ``draw`` returns samples of some nodes.
+    ``nodes`` and, apart from these, ``others``. Otherwise each pass computes ``size`` of the nodes
+    and, by neighbourhood expansion, what they need. ``draw`` returns samples of some nodes.
     """
     count = len(inputs.encoding)
     if size == 0:
         drawn = draw(torch.arange(count, device=nodes.device))
         every = AttentionBlock(None, drawn.nodes, drawn.mask, drawn.log_weight)
-        rows = (part[nodes] for part in (drawn.nodes, drawn.mask, drawn.log_weight))
-        yield Batch(inputs, [every] * (layers - 1) + [AttentionBlock(nodes, *rows)], nodes)
+        further = None if others is None else every.of(others)
+        yield Batch(inputs, [every] * (layers - 1) + [every.of(nodes)], nodes, further)
         return
     for targets in nodes.split(size):
         needed, blocks = attention_blocks(draw, targets, count, layers)

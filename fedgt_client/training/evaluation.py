@@ -9,11 +9,11 @@ from fedgt_client.training.task import LearningTask
 
 
 def evaluate(task: LearningTask) -> dict[str, float]:
-    """Measure validation and test accuracy after training; NaN for a split without nodes."""
+    """Measure validation and test accuracy; NaN for a split without nodes."""
     val, test = task.graph.splits["val"], task.graph.splits["test"]
     # No other nodes: some models compute each node by itself.
     nodes = torch.cat([val, test])
-    scores, labels = task.scores_after_training(nodes), task.graph.labels[nodes]
+    scores, labels = task.predict(nodes), task.graph.labels[nodes]
     return {
         "val_accuracy": accuracy(scores[: len(val)], labels[: len(val)]),
         "test_accuracy": accuracy(scores[len(val) :], labels[len(val) :]),

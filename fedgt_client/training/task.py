@@ -39,10 +39,6 @@ class LearningTask(ABC):
     def predict(self, nodes: Tensor) -> Tensor:
         """Return class scores of ``nodes`` in evaluation mode, shape (len(nodes), classes)."""
 
-    def scores_after_training(self, nodes: Tensor) -> Tensor:
-        """Return what ``predict`` does, at the end of a round's training."""
-        return self.predict(nodes)
-
 
 class GraphTask(LearningTask):
     """A baseline's model, which reads the graph itself."""
@@ -86,12 +82,17 @@ class TransformerTask(LearningTask):
         self.sampler = sampler
         self.global_nodes = global_nodes.to(graph.device)
         self._plan = plan
+        # Nodes without a loss, if global nodes follow what the last layer makes of them.
+        is_other = torch.ones(graph.num_nodes, dtype=torch.bool, device=graph.device)
+        is_other[graph.splits["train"]] = False
+        follow = self.global_nodes.follow_outputs(len(model.layers))
+        self._others = is_other.nonzero()[:, 0] if follow else None
 
     def training_passes(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield one pass over the labelled training nodes, lines 7 and 8 of Algorithm 2.
 
         Samples and signs of the positional encoding are redrawn; after each step the global nodes
-        that layers attend to are updated with every node that the pass computed, labelled or not.
+        are updated with every node that the pass computed, labelled or not.
         """
         plan, train = self._plan, self.graph.splits["train"]
         shuffled = torch.randperm(len(train), device=train.device) if plan.train_batch else None
@@ -101,12 +102,14 @@ class TransformerTask(LearningTask):
             train if shuffled is None else train[shuffled],
             size=plan.train_batch,
             layers=len(self.model.layers),
+            others=self._others,
         ):
             with plan.precision():
-                output = self.model(batch.inputs, self.global_nodes.centres, batch.blocks)
+                output = self.model(
+                    batch.inputs, self.global_nodes.centres, batch.blocks, batch.others
+                )
             yield batch.targets, output.logits.float()
-            # Without the last: only nodes with a loss have one.
-            self.global_nodes.update(output.representations[:-1])
+            self.global_nodes.update(output.representations)
 
     def infer(self) -> Iterator[NodeOutputs]:
         """Yield the outputs of all nodes, some at a time, with each node's top samples."""
@@ -118,21 +121,6 @@ class TransformerTask(LearningTask):
     def predict(self, nodes: Tensor) -> Tensor:
         """Return class scores of ``nodes``, shape (len(nodes), classes)."""
         return torch.cat([part.logits.float() for part in self.infer()])[nodes]
-
-    def scores_after_training(self, nodes: Tensor) -> Tensor:
-        """Return class scores of ``nodes``; move the set that represents the institution.
-
-        It is a set of cluster centres of the last layer's representations, which the pass that
-        evaluates the model computes for all nodes, without dropout.
-        """
-        if not self.global_nodes.has_set_after(len(self.model.layers)):
-            return self.predict(nodes)
-        scores, clusters = [], self.global_nodes.last_clusters()
-        for part in self.infer():
-            scores.append(part.logits.float())
-            clusters.add(part.representations)
-        self.global_nodes.replace_last(clusters)
-        return torch.cat(scores)[nodes]
 
     def representations(self) -> Tensor:
         """Return normalised representations of all nodes after the last layer, shape (n, d)."""

@@ -102,21 +102,29 @@ def test_global_nodes_follow_all_nodes_labelled_or_not(tmp_path: Path) -> None:
     assert not torch.equal(nodes.centres, before)
     assert float(nodes.counts.sum(dim=1)[0]) == pytest.approx(0.9 * 3 + 0.1 * 40)
     assert not nodes.centres.requires_grad
-    # The last set waits for the evaluation, which computes all nodes after the last layer.
-    assert torch.equal(nodes.centres[-1], before[-1])
-    evaluate(task)
-    assert float(nodes.counts.sum(dim=1)[-1]) == pytest.approx(0.9 * 3 + 0.1 * 40)
-    assert not torch.equal(nodes.centres[-1], before[-1])
+    # Also after the last layer, which computes nodes without a loss for this alone.
+    assert nodes.counts.sum(dim=1).tolist() == pytest.approx([0.9 * 3 + 0.1 * 40] * 3)
+
+
+def test_nodes_without_a_loss_change_no_gradient(tmp_path: Path) -> None:
+    gradients = []
+    for others in (True, False):
+        task = task_for(two_groups(), tmp_path)
+        if not others:
+            task._others = None
+        torch.manual_seed(1)
+        ((_, scores),) = task.training_passes()
+        scores.sum().backward()
+        gradients.append([p.grad for p in task.model.parameters() if p.grad is not None])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_prediction_leaves_the_global_nodes_alone(tmp_path: Path) -> None:
     task = task_for(two_groups(), tmp_path)
     before = task.global_nodes.centres.clone()
-    scores = task.predict(task.graph.all_nodes())
+    task.predict(task.graph.all_nodes())
     assert torch.equal(task.global_nodes.centres, before)
-    # The evaluation moves the last set, to which nothing attends.
-    assert torch.equal(task.scores_after_training(task.graph.all_nodes()), scores)
-    assert torch.equal(task.global_nodes.centres[:-1], before[:-1])
 
 
 class HostReads(TorchDispatchMode):
@@ -209,7 +217,7 @@ def test_each_split_is_measured_on_its_own_nodes(
     task = task_for(graph, tmp_path)
     scores = torch.tensor([[1.0, 0.0]]).repeat(8, 1)
     scores[3] = torch.tensor([0.0, 1.0])
-    monkeypatch.setattr(task, "scores_after_training", lambda nodes: scores[nodes])
+    monkeypatch.setattr(task, "predict", lambda nodes: scores[nodes])
     assert evaluate(task) == {"val_accuracy": 1.0, "test_accuracy": 0.5}
 
 
