@@ -110,7 +110,9 @@ class FedGTClient(NumPyClient):
             return NamedArrays({}), 0, {}
         result = self._method.fit(self._named(parameters), round_number)
         upload = self._feedback.apply(result.upload)
-        state = self._method.state_dict() | self._feedback.state_dict()
+        state: Arrays = {}
+        if self._store.writes:
+            state = self._method.state_dict() | self._feedback.state_dict()
         self._in_memory = self._store.save(round_number, state)
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)

@@ -8,54 +8,60 @@ from torch import Tensor
 
 from fedgt_client.preprocess.top_k import Pool
 
+_TINY = torch.finfo(torch.float32).tiny
+_SCALE = 2.0**-5
+
 
 @dataclass(frozen=True)
 class Samples:
-    """For every node, the nodes it attends to."""
+    """For each of some nodes, the nodes it attends to."""
 
-    nodes: Tensor  # shape: (n, n_s); the node itself where masked
-    mask: Tensor  # shape: (n, n_s), bool; False if the pool held no more nodes
-    log_weight: Tensor  # shape: (n, n_s); 0 where masked
+    nodes: Tensor  # shape: (q, n_s); the node itself where masked
+    mask: Tensor  # shape: (q, n_s), bool; False if the pool held no more nodes
+    log_weight: Tensor  # shape: (q, n_s); 0 where masked
 
 
 class Sampler:
-    """Samples from a pool without replacement, for all nodes at once."""
+    """Samples from a pool without replacement, for many nodes at once."""
 
     def __init__(self, pool: Pool, samples: int, device: torch.device) -> None:
-        # Copies: memory-mapped arrays are read-only, which torch does not support.
-        neighbours, weights = (torch.from_numpy(np.array(array)).to(device) for array in pool)
-        self._neighbours = neighbours.long()  # shape: (n, pool size)
-        self._log_weights = weights.log()  # shape: (n, pool size), -inf where there is no node
-        self._own = torch.arange(len(neighbours), device=device)[:, None]
-        self._samples = min(samples, neighbours.shape[1])
+        # Copied only if memory-mapped and so read-only, which torch does not support: the pool is
+        # the largest array of an institution with many nodes.
+        self._neighbours, self._weights = (  # shape: (n, pool size); no node has weight 0
+            torch.from_numpy(np.require(array, requirements="W")).to(device) for array in pool
+        )
+        self._samples = min(samples, self._neighbours.shape[1])
 
     @property
     def reachable(self) -> bool:
         """Whether any node has another one to attend to."""
         return bool((self._neighbours >= 0).any())
 
-    def draw(self) -> Samples:
-        """Sample with probabilities proportional to the weights.
+    def draw(self, nodes: Tensor) -> Samples:
+        """Sample for ``nodes`` with probabilities proportional to the weights.
 
-        The largest of log-weights plus Gumbel noise are such a sample without replacement.
+        The first arrivals, where candidates arrive at rates that are their weights, are such a
+        sample without replacement.
         """
-        uniform = torch.rand_like(self._log_weights).clamp_min_(torch.finfo(torch.float32).tiny)
-        scores = self._log_weights - torch.log(-torch.log(uniform))
-        return self._at(scores.topk(self._samples, dim=1).indices)
+        weights = self._weights[nodes]
+        # The scale keeps arrivals at the smallest rates finite; places without a node get none.
+        arrival = torch.rand_like(weights).clamp_min_(_TINY).log_().mul_(-_SCALE).div_(weights)
+        # Unsorted: attention does not depend on the order.
+        first = arrival.topk(self._samples, dim=1, largest=False, sorted=False).indices
+        return self._at(nodes, self._neighbours[nodes].gather(1, first), weights.gather(1, first))
 
-    def top_k(self) -> Samples:
+    def top_k(self, nodes: Tensor) -> Samples:
         """Return the nodes of largest weight, used in evaluation and prediction."""
         # A pool is sorted by weight, with ties in a fixed order.
-        first = torch.arange(self._samples, device=self._own.device)
-        return self._at(first.expand(len(self._own), -1))
+        first = slice(self._samples)
+        return self._at(nodes, self._neighbours[nodes, first], self._weights[nodes, first])
 
-    def _at(self, places: Tensor) -> Samples:
-        """Return the candidates at ``places`` of the pool, shape (n, n_s)."""
-        log_weight = self._log_weights.gather(1, places)
-        mask = log_weight > -torch.inf
+    def _at(self, nodes: Tensor, chosen: Tensor, weights: Tensor) -> Samples:
+        """Return candidates and weights, each of shape (q, n_s), as samples."""
+        mask = weights > 0
         return Samples(
             # Masked places have weight 0, but 0 · NaN is NaN: they must not refer to another node.
-            nodes=self._neighbours.gather(1, places).where(mask, self._own),
+            nodes=chosen.long().where(mask, nodes[:, None]),
             mask=mask,
-            log_weight=log_weight.masked_fill(~mask, 0.0),
+            log_weight=weights.log().masked_fill_(~mask, 0.0),
         )

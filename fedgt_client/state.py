@@ -4,6 +4,7 @@ import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from shared.errors import FedGTError
 from shared.files import Array, open_tensors, write_tensors
@@ -34,6 +35,8 @@ def check_folder_name(name: str) -> None:
 
 class StateStore:
     """What a method needs from round to round, one file for each of the last rounds."""
+
+    writes: ClassVar[bool] = True  # whether ``save`` reads the tensors it is given
 
     def __init__(self, root: Path, federation: str, run: str, institution: str) -> None:
         for name in (federation, run, institution):
@@ -114,6 +117,7 @@ class StateStore:
 class InMemoryState(StateStore):
     """For a run in one process that nobody will resume: nothing is written to disk."""
 
+    writes: ClassVar[bool] = False
     _last: SavedRound | None = None
 
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:

@@ -62,7 +62,7 @@ class FedGT(TrainedMethod[TransformerTask]):
             GraphTensors.of(graph, self._device, prepared.encoding),
             Sampler(prepared.pool, config.samples, self._device),
             global_nodes,
-            BatchPlan.fitting(graph.num_nodes, config, self._device),
+            BatchPlan.fitting(graph, config, self._device),
         )
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
@@ -70,7 +70,7 @@ class FedGT(TrainedMethod[TransformerTask]):
         self._load(received)
         start = self._exchanged()
         result = self._train(round_number)
-        upload = self._change(start)
+        upload = self._optimiser.change(start)
         if self._config.similarity == "label":
             upload[LABEL_DISTRIBUTION] = self._label_shares
         if self._config.global_nodes:
@@ -121,9 +121,8 @@ class FedGT(TrainedMethod[TransformerTask]):
         # An update's coordinates move by about the learning rate in each step of Adam.
         step = learning_rate(config, round_number) * config.local_epochs
         origin = stable_hash(self._institution)
-        parameters = {name for name, _ in self._task.model.named_parameters()}
         for index, name in enumerate(sorted(protected)):
-            scale = step if name in parameters else 1.0
+            scale = 1.0 if name in (GLOBAL_NODES, LABEL_DISTRIBUTION) else step
             draw = (origin, round_number, index)
             upload[name] = mechanism.release(upload[name], scale=scale, draw=draw)
         coordinates = sum(upload[name].size for name in protected)

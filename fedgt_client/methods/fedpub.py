@@ -56,10 +56,11 @@ class MaskedTask(GraphTask):
         return _PROXIMITY * sum(lengths, start=torch.zeros((), device=self.graph.device))
 
     @torch.no_grad()
-    def after_step(self) -> None:
+    def after_step(self, taken: Tensor) -> None:
         """Move every mask towards 0 and not beyond: the proximal step of λ1 ‖μ‖_1."""
         for mask in self.model.masks():
-            mask.copy_(mask.sign() * (mask.abs() - self.shrinkage).clamp_min(0.0))
+            smaller = mask.sign() * (mask.abs() - self.shrinkage).clamp_min(0.0)
+            mask.copy_(smaller.where(taken, mask))
 
 
 class FedPub(TrainedMethod[MaskedTask]):

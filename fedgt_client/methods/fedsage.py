@@ -106,7 +106,7 @@ class FedSage(FedAvg):
             loss = self._generator_loss(hidden)
             # A gradient is valid for one step.
             foreign = self._foreign_loss(received, round_number) if step == 0 else 0.0
-            if take_step(self._generator, self._generator_optimiser.adam, loss + foreign):
+            if take_step(self._generator_optimiser.adam, loss + foreign):
                 losses.append(loss.item())
         metrics = evaluate(self._task) | {
             "train_loss": self._untrained_loss(),

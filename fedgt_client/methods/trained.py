@@ -52,7 +52,8 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         start = self._exchanged()
         result = self._train(round_number)
         examples = {NUM_EXAMPLES: float(len(self._task.graph.splits["train"]))}
-        return LocalResult(self._change(start), result.metrics | examples, result.warnings)
+        change = self._optimiser.change(start)
+        return LocalResult(change, result.metrics | examples, result.warnings)
 
     def state_dict(self) -> Arrays:
         """Return weights, Adam's moments and the number of rounds."""
@@ -89,10 +90,6 @@ class TrainedMethod(ClientMethod, Generic[Task]):
             for name, array in self._optimiser.parameters().items()
             if self._is_exchanged(name)
         }
-
-    def _change(self, start: Arrays) -> Arrays:
-        """Return Δθ since ``start``."""
-        return {name: after - start[name] for name, after in self._exchanged().items()}
 
 
 def label_warnings(train_labels: Tensor) -> list[str]:

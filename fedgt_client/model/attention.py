@@ -1,13 +1,11 @@
 """Hybrid attention, section 4.1: each node attends to itself, n_s samples and n_g global nodes."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.blocks import AttentionBlock
-from fedgt_client.model.sparse_attention import SparseAttention
+from fedgt_client.model.sparse_attention import AttendedRows, attend
 
 
 class HybridAttention(nn.Module):
@@ -53,39 +51,42 @@ class HybridAttention(nn.Module):
         -------
         shape (q, d)
         """
-        width, heads = nodes.shape[1], self._heads
-        n_s, size = block.samples.shape[1], width // heads
-        query, key, value = self.query_key_value(nodes).split(width, dim=1)  # (n, d) each
-        own_key, own_value = key, value
-        if block.queries is not None:
-            query, own_key, own_value = (
-                rows.index_select(0, block.queries) for rows in (query, key, value)
-            )
-        query = query.reshape(-1, heads, size) / math.sqrt(size)  # (q, h, d/h)
-        sparse = SparseAttention(block.samples, heads, len(nodes))
-        distant = functional.linear(
-            global_nodes, self.query_key_value.weight[width:], self.query_key_value.bias[width:]
-        )
-        global_key, global_value = distant.view(-1, 2, heads, size).unbind(1)  # (n_g, h, d/h) each
+        key, value = self.keys_and_values(torch.cat([nodes, global_nodes]))
+        return self.attend(block.of_queries(nodes), key, value, len(global_nodes), block)
 
-        own_score = (query * own_key.view_as(query)).sum(-1, keepdim=True)  # (q, h, 1)
-        local_score = sparse.scores(query.view(-1, size), key.reshape(-1, size)).view(
-            -1, heads, n_s
-        )
-        global_score = torch.einsum("qhd,ghd->qhg", query, global_key)  # (q, h, n_g)
-        if self.local_scale is not None:
-            local_score = local_score + block.log_weight.unsqueeze(1) * self.local_scale[:, None]
-            global_score = global_score + self.global_bias[:, None]
-        local_score = local_score.masked_fill(~block.mask.unsqueeze(1), -torch.inf)
+    def keys_and_values(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Project what is attended to, shape (n, d), to a key and a value each, shape (n, d)."""
+        _, key, value = self._projections()
+        return functional.linear(nodes, *key), functional.linear(nodes, *value)
 
-        weights = torch.softmax(torch.cat([own_score, local_score, global_score], dim=2), dim=2)
-        own_weight, local_weight, global_weight = weights.split([1, n_s, len(global_nodes)], dim=2)
-        attended = (
-            own_weight * own_value.view_as(query)
-            + sparse.weighted_sum(local_weight.reshape(-1, n_s), value.reshape(-1, size)).view_as(
-                query
-            )
-            + torch.einsum("qhg,ghd->qhd", global_weight, global_value)
-        )
-        output: Tensor = self.out(attended.view(-1, width))
+    def attend(
+        self, queries: Tensor, key: Tensor, value: Tensor, global_nodes: int, block: AttentionBlock
+    ) -> Tensor:
+        """Return the attention output of ``queries``, shape (q, d).
+
+        ``key`` and ``value`` have a row for every input node, then the last ``global_nodes`` ones.
+        """
+        query, _, _ = self._projections()
+        own_and_samples = torch.cat([block.positions[:, None], block.samples], dim=1)
+        nodes = len(key) - global_nodes
+        rows = AttendedRows(own_and_samples, global_nodes, nodes, self._heads)
+        bias = self._bias(block, global_nodes)
+        attended = attend(functional.linear(queries, *query), key, value, bias, rows)
+        output: Tensor = self.out(attended)
         return output
+
+    def _projections(self) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and bias of the projections to queries, keys and values."""
+        weights, biases = self.query_key_value.weight.chunk(3), self.query_key_value.bias.chunk(3)
+        return list(zip(weights, biases, strict=True))
+
+    def _bias(self, block: AttentionBlock, global_nodes: int) -> Tensor:
+        """Return what is added to scores of the node, its samples, and global nodes, (q, h, …)."""
+        shape = len(block.samples), self._heads
+        own = block.log_weight.new_zeros(*shape, 1)
+        local, distant = own.expand(*shape, block.samples.shape[1]), own
+        if self.local_scale is not None:
+            local = block.log_weight.unsqueeze(1) * self.local_scale[:, None]
+            distant = self.global_bias[:, None]
+        local = local.masked_fill(~block.mask.unsqueeze(1), -torch.inf)
+        return torch.cat([own, local, distant.expand(*shape, global_nodes)], dim=2)

@@ -17,9 +17,12 @@ def update_global_nodes(
 ) -> tuple[Tensor, Tensor]:
     """Move each centre towards the points nearest to it, Algorithm 1.
 
+    Nothing here waits for the device: no value is read, and no shape depends on one.
+
     Parameters
     ----------
-    points : H_b, shape (b, d)
+    points : H_b, shape (b, d); those that are not finite are left out, as a single one of them
+        would make a centre useless for good
     centres : the global nodes μ, shape (n_g, d)
     counts : data per cluster c, shape (n_g,)
     momentum : γ
@@ -27,24 +30,27 @@ def update_global_nodes(
     Returns
     -------
     The new centres and counts. A cluster whose count has decayed to nothing, for which line 4
-    would divide by zero, is restarted at the point furthest from all centres. Without
+    would divide by zero, is restarted at one of the points furthest from all centres. Without
     points nothing changes.
     """
     if not len(points):
         return centres, counts
-    distances = torch.cdist(points, centres)
-    nearest = distances.argmin(dim=1)
-    assignment = torch.nn.functional.one_hot(nearest, len(centres)).to(points)  # P: (b, n_g)
+    finite = points.sum(dim=1).isfinite()
+    points = points.where(finite[:, None], 0.0)
+    squares = points.square().sum(dim=1, keepdim=True) + centres.square().sum(dim=1)
+    distance, nearest = (squares - 2 * points @ centres.T).min(dim=1)  # squared
+    cluster = torch.arange(len(centres), device=points.device)
+    assignment = ((nearest[:, None] == cluster) & finite[:, None]).to(points)  # P: (b, n_g)
     sums = (counts * momentum)[:, None] * centres + (1 - momentum) * (assignment.T @ points)
-    counts = counts * momentum + (1 - momentum) * assignment.sum(dim=0)
-    dead = counts < _DEAD
-    centres = torch.where(dead[:, None], centres, sums / counts.clamp_min(_DEAD)[:, None])
-    if dead.any():
-        worst = distances.min(dim=1).values.argsort(descending=True)
-        replacements = worst[torch.arange(int(dead.sum()), device=worst.device) % len(points)]
-        centres[dead] = points[replacements]
-        counts[dead] = 1.0
-    return centres, counts
+    moved = counts * momentum + (1 - momentum) * assignment.sum(dim=0)
+    dead = moved < _DEAD
+    # The furthest first; those that are not finite would come last.
+    furthest = distance.where(finite, -torch.inf).topk(min(len(cluster), len(points))).indices
+    usable = finite.sum().clamp(1, len(furthest))
+    restarted = points[furthest[(dead.cumsum(0) - 1) % usable]]
+    means = torch.where(dead[:, None], restarted, sums / moved.clamp_min(_DEAD)[:, None])
+    changed = finite.any()
+    return means.where(changed, centres), moved.masked_fill(dead, 1.0).where(changed, counts)
 
 
 class GlobalNodes:
@@ -83,18 +89,14 @@ class GlobalNodes:
         """Apply Algorithm 1 at every layer boundary."""
         if not self.centres.shape[1]:
             return
-        moved = [
-            update_global_nodes(_finite_rows(points), centres, counts, self._momentum)
-            # A single set follows the input representations alone.
-            for points, centres, counts in zip(
-                representations, self.centres, self.counts, strict=False
+        centres, counts = list(self.centres), list(self.counts)
+        # A single set follows the input representations alone.
+        for index, points in enumerate(representations[: len(centres)]):
+            centres[index], counts[index] = update_global_nodes(
+                points, centres[index], counts[index], self._momentum
             )
-        ]
-        self.centres = torch.stack([centres for centres, _ in moved])
-        self.counts = torch.stack([counts for _, counts in moved])
+        self.centres, self.counts = torch.stack(centres), torch.stack(counts)
 
-
-def _finite_rows(points: Tensor) -> Tensor:
-    """Remove points that are not finite: a single one would make a centre useless for good."""
-    finite = points.isfinite().all(dim=1)
-    return points if bool(finite.all()) else points[finite]
+    def follow_outputs(self, layers: int) -> bool:
+        """Return whether a set follows the representations after the last layer."""
+        return bool(self.centres.shape[1]) and len(self.centres) > layers

@@ -1,10 +1,12 @@
-"""Sparse attention: products over sampled rows whose gradients gather instead of scatter.
+"""Softmax attention to a few rows of a table, forward and backward without gathered copies.
 
-torch's backward of a gather adds rows to a table one by one. With the (query, row) pairs sorted
-once by row, every gradient is a weighted sum of rows like the forward pass. A round of an
-institution with 1,300 to 2,000 nodes takes a quarter less time; with some hundred, the same.
+Scores are a sampled matrix product and outputs are weighted sums of rows: kernels that read the
+rows of a table where they lie. With the (query, row) pairs sorted once by row, the gradient of a
+table is a weighted sum too, where torch's backward of a gather adds rows one by one.
 """
 
+import math
+import warnings
 from functools import cached_property
 from typing import Any
 
@@ -12,103 +14,140 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+# Which part of it is beta does not matter here: the layout is only passed on to one product.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 
-class SparseAttention:
-    """Attention from each query in each head to its sampled rows.
 
-    Tables have a row for every node and head, shape (n · h, d / h).
+class AttendedRows:
+    """The rows of a table that each query attends to: its own choice, then the table's last ones.
+
+    Queries have shape (q, d) and tables shape (n + c, d). Every head works in d / h of the
+    columns, so that both are read as (q · h, d / h) and ((n + c) · h, d / h).
 
     Parameters
     ----------
-    samples : the nodes of each query, shape (q, n_s)
+    chosen : rows that each query attends to, shape (q, k)
+    common : c, how many of the last rows all queries attend to
+    nodes : n, rows before these
     heads : h
-    nodes : n
     """
 
-    def __init__(self, samples: Tensor, heads: int, nodes: int) -> None:
-        head = torch.arange(heads, device=samples.device)[:, None]
-        count = samples.shape[1]
-        self.rows = (samples.unsqueeze(1) * heads + head).view(-1, count)  # shape: (q · h, n_s)
-        self._table = nodes * heads
+    def __init__(self, chosen: Tensor, common: int, nodes: int, heads: int) -> None:
+        self._chosen, self._common, self._nodes, self._heads = chosen, common, nodes, heads
+        last = torch.arange(nodes, nodes + common, device=chosen.device)
+        rows = torch.cat([chosen, last.expand(len(chosen), -1)], dim=1)
+        head = torch.arange(heads, device=chosen.device)[:, None]
+        self._rows = (rows.unsqueeze(1) * heads + head).view(-1, rows.shape[1])  # (q · h, k + c)
 
-    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Return inner products of queries, shape (q · h, d / h), with keys; shape (q · h, n_s)."""
-        return self._in_full_precision(_Scores, queries, keys)
+    def products(self, queries: Tensor, table: Tensor, bias: Tensor, scale: float) -> Tensor:
+        """Return bias plus scaled inner products of queries and their rows, (q · h, k + c)."""
+        pairs, width = self._rows.shape
+        if not pairs * width:
+            return bias.reshape(pairs, width)
+        by_head = self._by_head(table)
+        starts = torch.arange(0, pairs * width + 1, width, device=self._rows.device)
+        layout = torch.sparse_csr_tensor(
+            starts,
+            self._rows.view(-1),
+            bias.reshape(-1),
+            size=(pairs, len(by_head)),
+            check_invariants=False,
+        )
+        found: Tensor = torch.sparse.sampled_addmm(
+            layout, self._by_head(queries), by_head.t(), beta=1.0, alpha=scale
+        ).values()
+        return found.view(pairs, width)
 
-    def weighted_sum(self, weights: Tensor, values: Tensor) -> Tensor:
-        """Return sums of values with weights of shape (q · h, n_s); shape (q · h, d / h)."""
-        return self._in_full_precision(_WeightedSum, weights, values)
+    def sums(self, weights: Tensor, table: Tensor) -> Tensor:
+        """Add up the weighted rows of each query, (q · h, k + c) to (q, d)."""
+        added = functional.embedding_bag(
+            self._rows, self._by_head(table), per_sample_weights=weights, mode="sum"
+        )
+        return added.view(len(self._chosen), table.shape[1])
 
-    def inner_products(self, queries: Tensor, table: Tensor) -> Tensor:
-        """Multiply each query with its rows of a table, shape (q · h, n_s)."""
-        shape = *self.rows.shape, table.shape[1]
-        rows = table.index_select(0, self.rows.view(-1)).view(shape)
-        return torch.bmm(rows, queries.unsqueeze(2)).squeeze(2)
-
-    def forward_sum(self, weights: Tensor, table: Tensor) -> Tensor:
-        """Add up the weighted rows of a table for each query, shape (q · h, d / h)."""
-        return functional.embedding_bag(self.rows, table, per_sample_weights=weights, mode="sum")
-
-    def backward_sum(self, weights: Tensor, queries: Tensor) -> Tensor:
-        """Add up the weighted queries of each row of a table, shape (n · h, d / h)."""
-        order, sources, offsets = self._by_row
-        return functional.embedding_bag(
+    def reversed_sums(self, weights: Tensor, queries: Tensor) -> Tensor:
+        """Add up the weighted queries that attend to each row of a table, shape (n + c, d)."""
+        places, sources, offsets = self._by_row
+        added = functional.embedding_bag(
             sources,
-            queries,
+            self._by_head(queries),
             offsets,
-            per_sample_weights=weights.reshape(-1)[order],
+            per_sample_weights=weights.reshape(-1).index_select(0, places),
             mode="sum",
             include_last_offset=True,
         )
+        rows = self._nodes + self._common
+        added = added.view(self._heads, rows, queries.shape[1] // self._heads)
+        return added.transpose(0, 1).reshape(rows, queries.shape[1])
 
-    def _in_full_precision(
-        self, function: type[torch.autograd.Function], *tensors: Tensor
-    ) -> Tensor:
-        """Apply a function in full precision, the only one that ``embedding_bag`` has."""
-        with torch.autocast(self.rows.device.type, enabled=False):
-            found: Tensor = function.apply(*(tensor.float() for tensor in tensors), self)
-        return found
+    def _by_head(self, rows: Tensor) -> Tensor:
+        """Read rows of shape (r, d) as (r · h, d / h)."""
+        return rows.view(len(rows) * self._heads, rows.shape[1] // self._heads)
 
     @cached_property
     def _by_row(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return pairs sorted by row: their order, their queries, the offset of each row."""
-        targets = self.rows.view(-1)
-        order = targets.argsort(stable=True)
-        counts = torch.bincount(targets, minlength=self._table)
-        return order, order // self.rows.shape[1], functional.pad(counts.cumsum(0), (1, 0))
+        """Return the pairs of all heads, those of the first head first, each sorted by row.
+
+        That is their places among the weights, their queries, and where each row's pairs start.
+        """
+        queries, chosen = self._chosen.shape
+        device, width = self._chosen.device, chosen + self._common
+        order = self._chosen.reshape(-1).argsort(stable=True)
+        query, column = order // max(chosen, 1), order % max(chosen, 1)
+        if self._common:  # every query attends to them: their order is known
+            every = torch.arange(queries, device=device)
+            last = torch.arange(chosen, width, device=device)
+            query = torch.cat([query, every.repeat(self._common)])
+            column = torch.cat([column, last.repeat_interleave(queries)])
+        head = torch.arange(self._heads, device=device)[:, None]
+        sources = query * self._heads + head  # shape: (h, q · (k + c))
+        counts = torch.bincount(self._chosen.reshape(-1), minlength=self._nodes)
+        counts = functional.pad(counts, (0, self._common), value=queries)
+        offsets = functional.pad(counts.repeat(self._heads).cumsum(0), (1, 0))
+        return (sources * width + column).view(-1), sources.view(-1), offsets
 
 
-class _Scores(torch.autograd.Function):
+def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rows: AttendedRows) -> Tensor:
+    """Return softmax(Q K^T / sqrt(d / h) + bias) V over the rows of each query, shape (q, d).
+
+    In full precision, the only one that the kernels have.
+
+    Parameters
+    ----------
+    query : shape (q, d)
+    key, value : tables, shape (n + c, d)
+    bias : shape (q, h, k + c), -inf where a row is masked
+    """
+    with torch.autocast(query.device.type, enabled=False):
+        tensors = (tensor.float().contiguous() for tensor in (query, key, value, bias))
+        attended: Tensor = _Attend.apply(*tensors, rows)  # type: ignore[no-untyped-call]
+    return attended
+
+
+class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, attention: SparseAttention) -> Tensor:
-        ctx.save_for_backward(queries, keys)
-        ctx.attention = attention
-        return attention.inner_products(queries, keys)
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, rows: AttendedRows
+    ) -> Tensor:
+        ctx.scale = 1.0 / math.sqrt(query.shape[1] / bias.shape[1])
+        weights = rows.products(query, key, bias, ctx.scale).softmax(dim=1)
+        ctx.save_for_backward(query, key, value, weights)
+        ctx.rows, ctx.shape = rows, bias.shape
+        return rows.sums(weights, value)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        (queries, keys), (gradient,) = ctx.saved_tensors, gradients
-        attention: SparseAttention = ctx.attention
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        query, key, value, weights = ctx.saved_tensors
+        rows: AttendedRows = ctx.rows
+        gradient = gradients[0].contiguous()
+        of_weights = rows.products(gradient, value, torch.zeros_like(weights), 1.0)
+        mean = (weights * of_weights).sum(dim=1, keepdim=True)
+        of_scores = (of_weights - mean).mul_(weights)
+        scaled = of_scores * ctx.scale
         return (
-            attention.forward_sum(gradient, keys),
-            attention.backward_sum(gradient, queries),
-            None,
-        )
-
-
-class _WeightedSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, values: Tensor, attention: SparseAttention) -> Tensor:
-        ctx.save_for_backward(weights, values)
-        ctx.attention = attention
-        return attention.forward_sum(weights, values)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        (weights, values), gradient = ctx.saved_tensors, gradients[0].contiguous()
-        attention: SparseAttention = ctx.attention
-        return (
-            attention.inner_products(gradient, values),
-            attention.backward_sum(weights, gradient),
+            rows.sums(scaled, key),
+            rows.reversed_sums(scaled, query),
+            rows.reversed_sums(weights, gradient),
+            of_scores.view(ctx.shape),
             None,
         )

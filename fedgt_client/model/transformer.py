@@ -1,7 +1,8 @@
 """The graph transformer of FedGT, sections 3.2 and 4.1."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -34,15 +35,23 @@ class TransformerLayer(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def forward(
-        self, hidden: Tensor, normal: Tensor, global_nodes: Tensor, block: AttentionBlock
+    def keys_and_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of normalised representations, shape (n, d) each."""
+        return self.attention.keys_and_values(self.attention_norm(normal))
+
+    def attend(
+        self,
+        hidden: Tensor,
+        normal: Tensor,
+        key: Tensor,
+        value: Tensor,
+        global_nodes: int,
+        block: AttentionBlock,
     ) -> Tensor:
-        """Map H^(l-1) and its normalised form, shape (n, d), to H^(l), shape (q, d)."""
-        attended = self.attention(
-            self.attention_norm(normal), self.attention_norm(global_nodes), block
-        )
-        residual = hidden if block.queries is None else hidden.index_select(0, block.queries)
-        hidden = residual + self.dropout(attended)
+        """Return H^(l) of the queries from their H^(l-1), plain and normalised, shape (q, d)."""
+        queries = self.attention_norm(normal)
+        attended = self.attention.attend(queries, key, value, global_nodes, block)
+        hidden = hidden + self.dropout(attended)
         output: Tensor = hidden + self.dropout(self.feed_forward(hidden))
         return output
 
@@ -95,7 +104,11 @@ class GraphTransformer(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(
-        self, inputs: NodeInputs, global_nodes: Tensor, blocks: Sequence[AttentionBlock]
+        self,
+        inputs: NodeInputs,
+        global_nodes: Tensor,
+        blocks: Sequence[AttentionBlock],
+        others: AttentionBlock | None = None,
     ) -> TransformerOutput:
         """Run all layers.
 
@@ -104,15 +117,36 @@ class GraphTransformer(nn.Module):
         inputs : of the first block's input nodes
         global_nodes : a set for every layer boundary, shape (L + 1, n_g, d), or one for all layers
         blocks : one for each layer
+        others : further queries of the last layer, whose representations alone are wanted
         """
-        hidden = self.encoder(inputs)
-        # The ablation without global attention: layers get empty sets.
-        attended = global_nodes if self._global_attention else global_nodes[:, :0]
+        hidden, of_others = self.encoder(inputs), []
         representations = []
-        for index, (layer, block) in enumerate(zip(self.layers, blocks, strict=True)):
-            normal = functional.layer_norm(hidden, (self.width,))
+        for index, layer in enumerate(cast(Iterable[TransformerLayer], self.layers)):
+            normal, attended = self.normalised(hidden), self.attended_set(global_nodes, index)
             representations.append(normal.detach())
-            hidden = layer(hidden, normal, attended[min(index, len(attended) - 1)], block)
-        normal = functional.layer_norm(hidden, (self.width,))
-        representations.append(normal.detach())
-        return TransformerOutput(self.head(self.dropout(self.head_norm(normal))), representations)
+            tables = layer.keys_and_values(torch.cat([normal, attended]))
+            if others is not None and index == len(blocks) - 1:
+                with torch.no_grad():
+                    rows = others.of_queries(hidden), others.of_queries(normal)
+                    after = layer.attend(*rows, *tables, len(attended), others)
+                    of_others.append(self.normalised(after))
+            rows = blocks[index].of_queries(hidden), blocks[index].of_queries(normal)
+            hidden = layer.attend(*rows, *tables, len(attended), blocks[index])
+        normal = self.normalised(hidden)
+        representations.append(torch.cat([normal.detach(), *of_others]))
+        return TransformerOutput(self.logits(normal), representations)
+
+    def normalised(self, hidden: Tensor) -> Tensor:
+        """Return representations in the space of the global nodes, shape (n, d)."""
+        return functional.layer_norm(hidden, (self.width,))
+
+    def attended_set(self, global_nodes: Tensor, layer: int) -> Tensor:
+        """Return the global nodes that a layer, counted from 0, attends to, shape (n_g, d)."""
+        attended = global_nodes[min(layer, len(global_nodes) - 1)]
+        # The ablation without global attention: layers get empty sets.
+        return attended if self._global_attention else attended[:0]
+
+    def logits(self, normal: Tensor) -> Tensor:
+        """Return class scores of normalised representations after the last layer."""
+        scores: Tensor = self.head(self.dropout(self.head_norm(normal)))
+        return scores

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 # Increase it when what is computed changes: older files are then ignored.
 _VERSION = 2
 # Candidates kept for each node, as a multiple of the samples drawn: enough for variety.
-_POOL_FACTOR = 4
+POOL_FACTOR = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Prepared:
 
 def prepare(graph: Graph, config: RunConfig, folder: Path) -> Prepared:
     """Return sampling pool and positional encoding, computed once and then read from ``folder``."""
-    builder, size = pool_builder(config.sampler), _POOL_FACTOR * config.samples
+    builder, size = pool_builder(config.sampler), POOL_FACTOR * config.samples
     parameters = {
         "version": _VERSION,
         "sampler": config.sampler,

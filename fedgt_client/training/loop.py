@@ -19,17 +19,20 @@ class EpochReport:
 
 
 def train_epoch(task: LearningTask, optimiser: torch.optim.Optimizer) -> EpochReport:
-    """Train for one epoch on the labelled training nodes."""
+    """Train for one epoch on the labelled training nodes.
+
+    What is reported stays on the device until the epoch's end: to read a number there, the host
+    would wait for the device in every step.
+    """
     task.model.train()
-    total, counted, skipped = 0.0, 0, 0
+    totals = torch.zeros(3, dtype=torch.float64, device=task.graph.device)
     for targets, scores in task.training_passes():
         if not len(targets):
             continue
         loss = functional.cross_entropy(scores, task.graph.labels[targets])
-        if take_step(task.model, optimiser, loss + task.penalty()):
-            total += loss.item() * len(targets)
-            counted += len(targets)
-            task.after_step()
-        else:
-            skipped += 1
-    return EpochReport(total / counted if counted else math.nan, skipped)
+        taken = take_step(optimiser, loss + task.penalty())
+        summed = (loss.detach() * len(targets)).where(taken, 0.0)
+        totals += torch.stack([summed.double(), taken * float(len(targets)), 1.0 - taken.double()])
+        task.after_step(taken)
+    total, counted, skipped = totals.tolist()
+    return EpochReport(total / counted if counted else math.nan, int(skipped))

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,10 +19,11 @@ class ModelOptimiser:
     """Adam on a module's parameters, with moments that persist across rounds."""
 
     def __init__(self, model: nn.Module, config: RunConfig) -> None:
-        self._model = model
+        # Once: to find them takes a while, and they stay the same.
+        self._parameters = dict(model.named_parameters())
         self._config = config
         self.adam = torch.optim.Adam(
-            model.parameters(),
+            self._parameters.values(),
             lr=config.lr,
             weight_decay=config.weight_decay,
             decoupled_weight_decay=config.decoupled_weight_decay,
@@ -38,28 +40,35 @@ class ModelOptimiser:
         """Return a copy of every parameter."""
         return {
             name: parameter.detach().cpu().numpy().copy()
-            for name, parameter in self._model.named_parameters()
+            for name, parameter in self._parameters.items()
+        }
+
+    def change(self, start: dict[str, Array]) -> dict[str, Array]:
+        """Return how far the parameters that ``start`` names have moved from it."""
+        return {
+            name: self._parameters[name].detach().cpu().numpy() - array
+            for name, array in start.items()
         }
 
     def load(self, parameters: dict[str, Array]) -> None:
         """Replace the parameters that are named; keep the others."""
-        own = dict(self._model.named_parameters())
         with torch.no_grad():
             for name, array in parameters.items():
-                own[name].copy_(to_tensor(array, own[name].device))
+                # torch does not support read-only arrays.
+                self._parameters[name].copy_(torch.from_numpy(np.require(array, requirements="W")))
 
     def state_dict(self) -> dict[str, Array]:
         """Return the weights and Adam's moments."""
         saved = {f"{_MODEL}{name}": array for name, array in self.parameters().items()}
-        for name, parameter in self._model.named_parameters():
+        for name, parameter in self._parameters.items():
             for key, value in self.adam.state[parameter].items():
                 saved[f"{OPTIMISER}{key}.{name}"] = value.cpu().numpy()
         return saved
 
     def load_state_dict(self, saved: dict[str, Array]) -> None:
         """Restore what ``state_dict`` returned."""
-        self.load({name: saved[f"{_MODEL}{name}"] for name, _ in self._model.named_parameters()})
-        for name, parameter in self._model.named_parameters():
+        self.load({name: saved[f"{_MODEL}{name}"] for name in self._parameters})
+        for name, parameter in self._parameters.items():
             moments = {key: saved.get(f"{OPTIMISER}{key}.{name}") for key in _ADAM}
             self.adam.state[parameter] = {
                 key: to_tensor(value, parameter.device)
@@ -68,15 +77,20 @@ class ModelOptimiser:
             }
 
 
-def take_step(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Tensor) -> bool:
-    """Take a step and return True, or skip it and return False if the gradient is not finite."""
+def take_step(optimiser: torch.optim.Optimizer, loss: Tensor) -> Tensor:
+    """Take a step, unless the gradient is not finite; return whether it was taken, shape ().
+
+    The optimiser must be a fused one: these decide on the device whether to skip a step, as
+    mixed-precision training asks of them.
+    """
     optimiser.zero_grad(set_to_none=True)
     loss.backward()
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    if not torch.isfinite(torch.nn.utils.get_total_norm(gradients)):
-        return False
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    finite = torch.isfinite(torch.nn.utils.get_total_norm(gradients))
+    optimiser.found_inf = 1.0 - finite.float()  # type: ignore[attr-defined]
     optimiser.step()
-    return True
+    return finite
 
 
 def learning_rate(config: RunConfig, round_number: int) -> float:

@@ -1,7 +1,7 @@
 """What the training loop asks of a model and its data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.graph_model import GraphModel
 from fedgt_client.model.graph_tensors import GraphTensors
-from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
+from fedgt_client.model.inference import NodeOutputs, infer
+from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.sampling import Sampler
 from fedgt_client.training.batches import BatchPlan, batches
 
@@ -31,17 +32,12 @@ class LearningTask(ABC):
         """Return the term added to the cross entropy of a step."""
         return 0.0
 
-    def after_step(self) -> None:  # noqa: B027 (most tasks have nothing to do)
-        """Do what must follow an optimiser step."""
-
-    @torch.no_grad()
-    def predict(self, nodes: Tensor) -> Tensor:
-        """Return class scores of ``nodes`` in evaluation mode, shape (len(nodes), classes)."""
-        self.model.eval()
-        return self._scores(nodes)
+    def after_step(self, taken: Tensor) -> None:  # noqa: B027 (most tasks have nothing to do)
+        """Do what must follow an optimiser step, if it was taken: a bool of shape ()."""
 
     @abstractmethod
-    def _scores(self, nodes: Tensor) -> Tensor: ...
+    def predict(self, nodes: Tensor) -> Tensor:
+        """Return class scores of ``nodes`` in evaluation mode, shape (len(nodes), classes)."""
 
 
 class GraphTask(LearningTask):
@@ -60,7 +56,12 @@ class GraphTask(LearningTask):
             if len(nodes):
                 yield nodes, self.model(self.graph, nodes)
 
-    def _scores(self, nodes: Tensor) -> Tensor:
+    @torch.no_grad()
+    def predict(self, nodes: Tensor) -> Tensor:
+        """Return class scores of ``nodes``, and compute no others but what these need."""
+        self.model.eval()
+        if not len(nodes):
+            return torch.empty(0, 0)
         scores: Tensor = self.model(self.graph, nodes)
         return scores
 
@@ -81,6 +82,11 @@ class TransformerTask(LearningTask):
         self.sampler = sampler
         self.global_nodes = global_nodes.to(graph.device)
         self._plan = plan
+        # Nodes without a loss, if global nodes follow what the last layer makes of them.
+        is_other = torch.ones(graph.num_nodes, dtype=torch.bool, device=graph.device)
+        is_other[graph.splits["train"]] = False
+        follow = self.global_nodes.follow_outputs(len(model.layers))
+        self._others = is_other.nonzero()[:, 0] if follow else None
 
     def training_passes(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield one pass over the labelled training nodes, lines 7 and 8 of Algorithm 2.
@@ -89,39 +95,33 @@ class TransformerTask(LearningTask):
         are updated with every node that the pass computed, labelled or not.
         """
         plan, train = self._plan, self.graph.splits["train"]
-        order = train if plan.train_batch == 0 else train[torch.randperm(len(train))]
+        shuffled = torch.randperm(len(train), device=train.device) if plan.train_batch else None
         for batch in batches(
             self.graph.inputs().with_flipped_signs(),
-            self.sampler.draw(),
-            order,
+            self.sampler.draw,
+            train if shuffled is None else train[shuffled],
             size=plan.train_batch,
             layers=len(self.model.layers),
+            others=self._others,
         ):
             with plan.precision():
-                output = self.model(batch.inputs, self.global_nodes.centres, batch.blocks)
-            yield batch.targets, batch.wanted(output.logits).float()
+                output = self.model(
+                    batch.inputs, self.global_nodes.centres, batch.blocks, batch.others
+                )
+            yield batch.targets, output.logits.float()
             self.global_nodes.update(output.representations)
 
-    @torch.no_grad()
+    def infer(self) -> Iterator[NodeOutputs]:
+        """Yield the outputs of all nodes, some at a time, with each node's top samples."""
+        with self._plan.precision():
+            yield from infer(
+                self.model, self.graph.inputs(), self.global_nodes.centres, self.sampler.top_k
+            )
+
+    def predict(self, nodes: Tensor) -> Tensor:
+        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
+        return torch.cat([part.logits.float() for part in self.infer()])[nodes]
+
     def representations(self) -> Tensor:
         """Return normalised representations of all nodes after the last layer, shape (n, d)."""
-        self.model.eval()
-        return self._infer(self.graph.all_nodes(), lambda output: output.representations[-1])
-
-    def _scores(self, nodes: Tensor) -> Tensor:
-        return self._infer(nodes, lambda output: output.logits)
-
-    def _infer(self, nodes: Tensor, part: Callable[[TransformerOutput], Tensor]) -> Tensor:
-        """Return a part of the output for ``nodes``, with each node's top samples."""
-        found = []
-        with self._plan.precision():
-            for batch in batches(
-                self.graph.inputs(),
-                self.sampler.top_k(),
-                nodes,
-                size=self._plan.predict_batch,
-                layers=len(self.model.layers),
-            ):
-                output = self.model(batch.inputs, self.global_nodes.centres, batch.blocks)
-                found.append(batch.wanted(part(output)).float())
-        return torch.cat(found)
+        return torch.cat([part.representations for part in self.infer()])

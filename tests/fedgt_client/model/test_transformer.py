@@ -1,9 +1,12 @@
 """The graph transformer: whole subgraph and batches are the same."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
 from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.inference import infer
 from fedgt_client.model.inputs import NodeInputs
 from fedgt_client.model.transformer import GraphTransformer, TransformerOutput
 from fedgt_client.preprocess.laplacian import laplacian_encoding
@@ -38,7 +41,14 @@ def setup(*, sparse: bool = False) -> tuple[NodeInputs, Samples, torch.Tensor]:
     graph = two_groups(30, sparse=sparse)
     inputs = GraphTensors.of(graph, CPU, laplacian_encoding(graph, 2)).inputs()
     sampler = Sampler(personalised_pagerank(graph, size=6), 3, CPU)
-    return inputs, sampler.draw(), torch.randn(LAYERS + 1, 4, WIDTH)
+    return inputs, sampler.draw(torch.arange(30)), torch.randn(LAYERS + 1, 4, WIDTH)
+
+
+def samples_of(samples: Samples) -> Callable[[torch.Tensor], Samples]:
+    """Give each node the same samples whenever it is asked for them."""
+    return lambda nodes: Samples(
+        samples.nodes[nodes], samples.mask[nodes], samples.log_weight[nodes]
+    )
 
 
 def run(
@@ -50,11 +60,26 @@ def run(
     size: int,
 ) -> torch.Tensor:
     parts = []
-    for batch in batches(inputs, samples, nodes, size=size, layers=LAYERS):
+    for batch in batches(inputs, samples_of(samples), nodes, size=size, layers=LAYERS):
         output: TransformerOutput = module(batch.inputs, global_nodes, batch.blocks)
-        chosen = output.logits if batch.outputs is None else output.logits[batch.outputs]
-        parts.append(chosen)
+        parts.append(output.logits)
     return torch.cat(parts)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("chunk", [1, 7, 30, 100])
+def test_layer_by_layer_gives_the_outputs_of_the_whole(sparse: bool, chunk: int) -> None:
+    module, (inputs, samples, distant) = model(), setup(sparse=sparse)
+    (batch,) = batches(inputs, samples_of(samples), torch.arange(30), size=0, layers=LAYERS)
+    whole: TransformerOutput = module(batch.inputs, distant, batch.blocks)
+    parts = list(infer(module.train(), inputs, distant, samples_of(samples), chunk))
+    assert [len(part.nodes) for part in parts[:-1]] == [chunk] * (len(parts) - 1)
+    assert torch.cat([part.nodes for part in parts]).tolist() == list(range(30))
+    logits = torch.cat([part.logits for part in parts])
+    assert torch.allclose(logits, whole.logits, atol=1e-5)
+    assert not logits.requires_grad
+    representations = torch.cat([part.representations for part in parts])
+    assert torch.allclose(representations, whole.representations[-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -94,7 +119,7 @@ def test_node_ids_do_not_matter() -> None:
 
 def test_representations_are_normalised_and_without_gradient() -> None:
     module, (inputs, samples, distant) = model(), setup()
-    (batch,) = batches(inputs, samples, torch.arange(30), size=0, layers=LAYERS)
+    (batch,) = batches(inputs, samples_of(samples), torch.arange(30), size=0, layers=LAYERS)
     output: TransformerOutput = module(batch.inputs, distant, batch.blocks)
     assert len(output.representations) == LAYERS + 1
     for representation in output.representations:

@@ -1,11 +1,13 @@
 """Batches, and how large they may be."""
 
+import numpy as np
 import pytest
 import torch
 
+from fedgt_client.graph import Graph
 from fedgt_client.model.inputs import NodeInputs
 from fedgt_client.sampling import Samples
-from fedgt_client.training.batches import BatchPlan, batches, whole_graph_bytes
+from fedgt_client.training.batches import BatchPlan, batches, step_bytes
 from shared.config import Scalar
 from tests.fedgt_client.graphs import settings
 
@@ -18,49 +20,76 @@ CHAIN = Samples(
 )
 
 
+def chain(nodes: torch.Tensor) -> Samples:
+    return Samples(CHAIN.nodes[nodes], CHAIN.mask[nodes], CHAIN.log_weight[nodes])
+
+
+def of_size(nodes: int) -> Graph:
+    """Make a graph without links, of which every fifth node has a training label."""
+    train = np.arange(nodes) % 5 == 0
+    return Graph(
+        indptr=np.zeros(nodes + 1, np.int64),
+        indices=np.empty(0, np.int32),
+        features=np.zeros((nodes, 6), np.float32),
+        labels=np.zeros(nodes, np.int64),
+        train=train,
+        val=~train,
+        test=np.zeros(nodes, np.bool_),
+        feature_names=tuple("abcdef"),
+        class_names=("x", "y"),
+    )
+
+
 @pytest.mark.parametrize(
-    ("changed", "nodes", "expected"),
+    ("changed", "expected"),
     [
-        ({}, 1000, (0, 0)),
-        ({"batch-size": 64}, 1000, (64, 0)),
-        # 1000 nodes · 2 layers · width 16 · 4 bytes · (4 · 4 + 20): 4.4 MiB.
-        ({"memory-budget-mb": 5}, 1000, (0, 0)),
-        ({"memory-budget-mb": 4}, 1000, (182, 182)),
-        ({"memory-budget-mb": 4, "batch-size": 64}, 1000, (64, 182)),
-        ({"memory-budget-mb": 1, "batch-size": 64}, 1000, (45, 45)),
-        ({"memory-budget-mb": 1}, 100_000_000, (45, 45)),
+        ({}, 0),
+        ({"batch-size": 64}, 64),
+        # A step of all nodes needs 2.8 MiB, of 100 training nodes 1.6, of 40 0.94, of 20 0.47,
+        # beside the 0.14 that lie in memory.
+        ({"memory-budget-mb": 3}, 0),
+        ({"memory-budget-mb": 2}, 100),
+        ({"memory-budget-mb": 2, "batch-size": 40}, 40),
+        ({"memory-budget-mb": 1, "batch-size": 40}, 20),
     ],
 )
-def test_batches_where_the_whole_does_not_fit(
-    changed: dict[str, Scalar], nodes: int, expected: tuple[int, int]
-) -> None:
-    plan = BatchPlan.fitting(nodes, settings(**changed), CPU)
-    assert (plan.train_batch, plan.predict_batch) == expected
+def test_batches_where_the_whole_does_not_fit(changed: dict[str, Scalar], expected: int) -> None:
+    assert BatchPlan.fitting(of_size(1000), settings(**changed), CPU).train_batch == expected
+
+
+def test_a_graph_that_does_not_fit_at_all_is_tried_node_by_node() -> None:
+    config = settings(**{"memory-budget-mb": 1})
+    assert BatchPlan.fitting(of_size(100_000), config, CPU).train_batch == 1
 
 
 def test_mixed_precision_is_for_cuda() -> None:
     config = settings(mixed_precision=True)
-    assert not BatchPlan.fitting(10, config, CPU).mixed_precision
-    assert BatchPlan.fitting(10, config, torch.device("cuda")).mixed_precision
+    assert not BatchPlan.fitting(of_size(10), config, CPU).mixed_precision
+    assert BatchPlan.fitting(of_size(10), config, torch.device("cuda")).mixed_precision
 
 
 def test_batches_cover_all_targets() -> None:
     inputs = NodeInputs(torch.arange(5.0)[:, None], torch.zeros(5, 1))
     order = torch.tensor([4, 0, 3, 1, 2])
-    parts = list(batches(inputs, CHAIN, order, size=2, layers=2))
+    parts = list(batches(inputs, chain, order, size=2, layers=2))
     assert [part.targets.tolist() for part in parts] == [[4, 0], [3, 1], [2]]
-    assert all(part.outputs is None for part in parts)
     assert isinstance(parts[0].inputs.features, torch.Tensor)
     assert parts[0].inputs.features.flatten().tolist() == [4, 0, 1, 2]
-    (whole,) = batches(inputs, CHAIN, order, size=0, layers=2)
+
+
+def test_the_whole_computes_its_last_layer_for_the_targets_alone() -> None:
+    inputs = NodeInputs(torch.arange(5.0)[:, None], torch.zeros(5, 1))
+    targets = torch.tensor([4, 0])
+    (whole,) = batches(inputs, chain, targets, size=0, layers=3)
     assert whole.inputs is inputs
-    assert whole.outputs is not None
-    assert whole.outputs.tolist() == order.tolist()
-    assert len(whole.blocks) == 2
+    assert [block.positions.tolist() for block in whole.blocks] == [[*range(5)]] * 2 + [[4, 0]]
+    assert whole.blocks[-1].samples.tolist() == [[4, 4], [1, 0]]
 
 
-def test_memory_grows_with_nodes_and_layers() -> None:
-    one = whole_graph_bytes(1000, samples=16, width=128, layers=1)
-    assert whole_graph_bytes(3000, samples=16, width=128, layers=2) == 6 * one
-    # At least the keys and values that are gathered.
-    assert one > 4 * 1000 * 16 * 2 * 128
+def test_memory_of_a_step_grows_with_its_nodes() -> None:
+    graph, config = of_size(1000), settings()
+    sizes = [step_bytes(size, 200, graph, config) for size in (1, 10, 100)]
+    assert sizes[1] == 10 * sizes[0]
+    # Neighbourhoods of many nodes overlap: together they need no more than all nodes.
+    assert sizes[1] < sizes[2] < 10 * sizes[1]
+    assert step_bytes(0, 200, of_size(3000), config) > 2 * step_bytes(0, 200, graph, config)

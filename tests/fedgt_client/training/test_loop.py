@@ -3,10 +3,12 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fedgt_client.graph import Graph
 from fedgt_client.model.global_nodes import GlobalNodes
@@ -21,7 +23,7 @@ from fedgt_client.training.task import TransformerTask
 from tests.fedgt_client.graphs import settings, two_groups
 
 CPU = torch.device("cpu")
-WHOLE = BatchPlan(0, 0, "cpu", mixed_precision=False)
+WHOLE = BatchPlan(0, "cpu", mixed_precision=False)
 
 
 def task_for(
@@ -29,7 +31,6 @@ def task_for(
     folder: Path,
     *,
     train_batch: int = 0,
-    predict_batch: int = 0,
     dropout: float = 0.0,
 ) -> TransformerTask:
     torch.manual_seed(0)
@@ -49,12 +50,12 @@ def task_for(
         GraphTensors.of(graph, CPU, prepared.encoding),
         Sampler(prepared.pool, 4, CPU),
         GlobalNodes.initial(sets=3, count=3, width=16, momentum=0.9, seed=0),
-        replace(WHOLE, train_batch=train_batch, predict_batch=predict_batch),
+        replace(WHOLE, train_batch=train_batch),
     )
 
 
 def adam(task: TransformerTask) -> torch.optim.Adam:
-    return torch.optim.Adam(task.model.parameters(), lr=0.02)
+    return torch.optim.Adam(task.model.parameters(), lr=0.02, fused=True)
 
 
 @pytest.mark.parametrize(("batch", "sparse"), [(0, True), (0, False), (7, False)])
@@ -74,7 +75,7 @@ def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
         task = task_for(two_groups(), tmp_path, train_batch=batch)
         for parameter in task.model.head.parameters():
             torch.nn.init.zeros_(parameter)
-        report = train_epoch(task, torch.optim.SGD(task.model.parameters(), lr=0.0))
+        report = train_epoch(task, torch.optim.SGD(task.model.parameters(), lr=0.0, fused=True))
         assert report.loss == pytest.approx(math.log(2))
         assert report.skipped == 0
 
@@ -101,6 +102,65 @@ def test_global_nodes_follow_all_nodes_labelled_or_not(tmp_path: Path) -> None:
     assert not torch.equal(nodes.centres, before)
     assert float(nodes.counts.sum(dim=1)[0]) == pytest.approx(0.9 * 3 + 0.1 * 40)
     assert not nodes.centres.requires_grad
+    # Also after the last layer, which computes nodes without a loss for this alone.
+    assert nodes.counts.sum(dim=1).tolist() == pytest.approx([0.9 * 3 + 0.1 * 40] * 3)
+
+
+def test_nodes_without_a_loss_change_no_gradient(tmp_path: Path) -> None:
+    gradients = []
+    for others in (True, False):
+        task = task_for(two_groups(), tmp_path)
+        if not others:
+            task._others = None
+        torch.manual_seed(1)
+        ((_, scores),) = task.training_passes()
+        scores.sum().backward()
+        gradients.append([p.grad for p in task.model.parameters() if p.grad is not None])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_prediction_leaves_the_global_nodes_alone(tmp_path: Path) -> None:
+    task = task_for(two_groups(), tmp_path)
+    before = task.global_nodes.centres.clone()
+    task.predict(task.graph.all_nodes())
+    assert torch.equal(task.global_nodes.centres, before)
+
+
+class HostReads(TorchDispatchMode):
+    """Counts what makes the host wait for a device: values read, and shapes that depend on them."""
+
+    WAITING: ClassVar = {"_local_scalar_dense", "nonzero", "_unique2", "masked_select", "equal"}
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        is_mask = name == "index" and any(
+            index is not None and index.dtype == torch.bool for index in args[1]
+        )
+        if name in self.WAITING or is_mask:
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_host_reads_are_counted() -> None:
+    values = torch.arange(3.0)
+    with HostReads() as reads:
+        assert bool(values.sum() == 3)
+        values[values > 1]
+    assert reads.found == ["_local_scalar_dense", "index"]
+
+
+def test_no_step_of_an_epoch_waits_for_the_device(tmp_path: Path) -> None:
+    """Only the epoch's end reads, by ``tolist``, which is not counted on a CPU."""
+    task = task_for(two_groups(), tmp_path, dropout=0.5)
+    with HostReads() as reads:
+        report = train_epoch(task, adam(task))
+    assert report.loss > 0
+    assert reads.found == []
 
 
 def test_a_step_whose_gradient_is_not_finite_is_skipped(tmp_path: Path) -> None:
@@ -129,15 +189,13 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(tmp_path: Path) -> None:
     assert torch.isfinite(scores).all(dim=1).sum() == 39
 
 
-@pytest.mark.parametrize("batch", [1, 7, 40, 100])
-def test_prediction_in_batches_equals_that_of_the_whole(batch: int, tmp_path: Path) -> None:
+def test_prediction_is_without_dropout_and_gradient(tmp_path: Path) -> None:
     task = task_for(two_groups(), tmp_path, dropout=0.5)
     task.model.train()
     nodes = task.graph.all_nodes()
-    whole = task.predict(nodes)
-    found = task_for(two_groups(), tmp_path, dropout=0.5, predict_batch=batch).predict(nodes)
-    assert torch.allclose(found, whole, atol=1e-5)
-    assert not whole.requires_grad
+    found = task.predict(nodes)
+    assert torch.equal(found, task.predict(nodes))
+    assert not found.requires_grad
 
 
 def test_prediction_of_some_nodes_in_any_order(tmp_path: Path) -> None:
@@ -159,7 +217,7 @@ def test_each_split_is_measured_on_its_own_nodes(
     task = task_for(graph, tmp_path)
     scores = torch.tensor([[1.0, 0.0]]).repeat(8, 1)
     scores[3] = torch.tensor([0.0, 1.0])
-    monkeypatch.setattr(task, "_scores", lambda nodes: scores[nodes])
+    monkeypatch.setattr(task, "predict", lambda nodes: scores[nodes])
     assert evaluate(task) == {"val_accuracy": 1.0, "test_accuracy": 0.5}
 
 
