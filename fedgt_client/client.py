@@ -15,6 +15,7 @@ from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
 from fedgt_client.privacy import Ledger
+from fedgt_client.run_record import RunRecord
 from fedgt_client.state import InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
 from shared.errors import FedGTError
@@ -51,7 +52,10 @@ class FedGTClient(NumPyClient):
         """Open the institution's data and prepare it, unless that is already done."""
         torch.set_num_threads(config.threads or torch.get_num_threads())
         graph = open_institution(node, config)
-        store = StateStore if node.keep_state else InMemoryState
+        kind = StateStore if node.keep_state else InMemoryState
+        store = kind(node.state_root(config.state_dir), config.federation, run_name, node.name)
+        if node.keep_state:
+            RunRecord.of(node, config, run_name, graph).write(store.folder)
         return cls(
             node.name,
             lambda method: Profile(
@@ -63,7 +67,7 @@ class FedGTClient(NumPyClient):
                 },
             ),
             lambda: client_method(graph, config, node.name),
-            store(node.state_root(config.state_dir), config.federation, run_name, node.name),
+            store,
         )
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:

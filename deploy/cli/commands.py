@@ -35,6 +35,10 @@ _COMMANDS = {
         "deploy.cli.data:app",
         "Datasets, partitions, and an institution's own data.",
     ),
+    "predict": (
+        "deploy.cli.predict:predict",
+        "Predict classes of an institution's nodes with the best model it has trained.",
+    ),
     "provision": (
         "deploy.cli.provision:app",
         "Keys, certificates and scripts for every machine: 'fedgt provision federation.toml'.",

@@ -16,6 +16,8 @@ from shared.errors import FedGTError
 from shared.files import write_json
 
 VERSION: Final = 1
+# In the folder of an imported graph.
+SCHEMA_FILE: Final = "schema.json"
 
 # Cells are compared without surrounding blanks, so a name with blanks could never match.
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]

@@ -25,7 +25,7 @@ from fedgt_client.data.columns import (
     to_numpy,
 )
 from fedgt_client.data.feature_encoding import Features, Progress, encode_features
-from fedgt_client.data.schema import Schema
+from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
 from fedgt_client.data.table_files import TableFile, open_table
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph, csr_from_arcs, undirected
@@ -33,8 +33,9 @@ from shared.errors import FedGTError
 from shared.files import atomic_folder, write_json
 
 IDS_FILE = "ids.parquet"
-SCHEMA_FILE = "schema.json"
 SUMMARY_FILE = "summary.json"
+# Columns that tables of new nodes and links need, too.
+ROLES = ("id", "label", "source", "target")
 
 LinkEnds = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -74,6 +75,7 @@ class Summary:
     split_without_label: int  # nodes with an entry in the split column but no label
     ignored_columns: list[str]
     schema_digest: str
+    columns: dict[str, str]  # id, label, source, target: whoever adds nodes later uses the same
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def import_tables(
 
     progress(f"reading {tables.nodes.name}")
     columns = nodes.read(roles + chosen)
-    ids = _ids(nodes, tables.id, columns.pop(tables.id))
+    ids = read_ids(nodes, tables.id, columns.pop(tables.id))
     expected = "a label of the schema"
     labels = category_codes(nodes, tables.label, columns.pop(tables.label), schema.labels, expected)
     split = None if tables.split is None else _split(nodes, tables.split, columns.pop(tables.split))
@@ -151,7 +153,7 @@ def import_tables(
         graph = split_graph(graph, DEFAULT_RATIOS, seed)
     without_label = 0 if split is None else int(((split >= 0) & ~labelled).sum())
     ignored = [name for name in nodes.names if name and name not in roles + chosen]
-    summary = _summary(graph, ends, features, without_label, ignored, schema.digest())
+    summary = _summary(graph, ends, features, without_label, ignored, schema.digest(), tables)
     return Imported(graph, ids, schema, summary)
 
 
@@ -190,7 +192,7 @@ def _check_roles(tables: Tables, schema: Schema) -> None:
         raise FedGTError(f"column {tables.source!r} cannot be the source and the target column")
 
 
-def _ids(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.Array:
+def read_ids(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.Array:
     """Return the ids as text, checked to be present and distinct; shape (n,)."""
     ids = as_text(table, name, column).combine_chunks()
     if ids.null_count:
@@ -218,22 +220,23 @@ def _link_ends(table: TableFile, tables: Tables, ids: pa.Array) -> LinkEnds:
     """Return source and target of every link as node numbers, each of shape (rows,)."""
     columns = table.read([tables.source, tables.target])
     source, target = (
-        _node_numbers(table, name, columns.pop(name), tables, ids)
+        node_numbers(table, name, columns.pop(name), ids, str(tables.nodes))
         for name in (tables.source, tables.target)
     )
     return source, target
 
 
-def _node_numbers(
-    table: TableFile, name: str, column: pa.ChunkedArray, tables: Tables, ids: pa.Array
+def node_numbers(
+    table: TableFile, name: str, column: pa.ChunkedArray, ids: pa.Array, known_from: str
 ) -> NDArray[np.int64]:
+    """Return the position in ``ids`` of every cell; the error for another says ``known_from``."""
     text = as_text(table, name, column)
     if text.null_count:
         raise table.cell_error(_first_null(text), name, "the id is empty")
     found = positions(text, ids)
     if (unknown := first_true(found < 0)) is not None:
         cell = quote_cell(text[unknown].as_py())
-        raise table.cell_error(unknown, name, f"{cell} is not an id of {tables.nodes}")
+        raise table.cell_error(unknown, name, f"{cell} is not an id of {known_from}")
     return found
 
 
@@ -248,6 +251,7 @@ def _summary(
     without_label: int,
     ignored: list[str],
     schema_digest: str,
+    tables: Tables,
 ) -> Summary:
     self_loops = int((ends[0] == ends[1]).sum())
     labels = graph.labels[graph.labels != UNLABELLED]
@@ -271,4 +275,5 @@ def _summary(
         split_without_label=without_label,
         ignored_columns=ignored,
         schema_digest=schema_digest,
+        columns={role: getattr(tables, role) for role in ROLES},
     )

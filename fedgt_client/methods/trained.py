@@ -5,10 +5,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.model.features import to_tensor
 from fedgt_client.training.device import choose_device
 from fedgt_client.training.evaluation import evaluate
 from fedgt_client.training.loop import train_epoch
@@ -16,6 +18,7 @@ from fedgt_client.training.optimiser import ModelOptimiser
 from fedgt_client.training.seeding import seed_round
 from fedgt_client.training.task import LearningTask
 from shared.config import RunConfig
+from shared.files import Array
 from shared.wire import NUM_EXAMPLES
 
 Task = TypeVar("Task", bound=LearningTask)
@@ -62,6 +65,12 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         """Restore what ``state_dict`` returned."""
         self._optimiser.load_state_dict(saved)
         self._rounds = int(saved["rounds"])
+
+    def predict(self, nodes: NDArray[np.int64]) -> Array:
+        """Return class scores as evaluation computes them, shape (len(nodes), classes)."""
+        # Some models sample neighbours in evaluation, too.
+        seed_round(self._config, self._institution, self._rounds)
+        return self._task.predict(to_tensor(nodes, self._device)).cpu().numpy()
 
     def _train(self, round_number: int) -> LocalResult:
         """Train for the local epochs, then evaluate as in the paper; upload nothing."""

@@ -1,0 +1,79 @@
+"""What the commands that use a trained model have in common."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from deploy.cli.output import status_console
+from fedgt_client.data.own_data import OwnData
+from fedgt_client.model_source import Source, open_source
+from fedgt_client.predict import calibrated
+from shared.errors import FedGTError
+from shared.files import Array
+
+Steps = Callable[[str], None]
+
+ModelFolder = Annotated[
+    Path, typer.Argument(help="An institution's kit, the folder of a run, or an exported model.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="The institution's graph; by default where the model was trained."),
+]
+Run = Annotated[str, typer.Option(help="Of several runs in a kit; default: the newest model.")]
+Institution = Annotated[str, typer.Option(help="Of several institutions in the folder of a run.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A calibrated model, its institution's data, and the scores of all nodes there."""
+
+    source: Source
+    data: OwnData
+    scores: Array | None  # None: not needed to calibrate
+
+
+def open_calibrated(
+    folder: Path, data_folder: Path | None, run: str, institution: str, step: Steps
+) -> Opened:
+    """Open a model with the data it was trained on, and calibrate it unless that is done."""
+    source = open_source(folder, run=run, institution=institution)
+    step("opening the graph")
+    data = source.open_data(data_folder)
+    source.check_same_data(data)
+    if source.assessment is not None:
+        return Opened(source, data, None)
+    step("calibrating on the validation nodes")
+    scores = source.model.scores(data)
+    return Opened(calibrated(source, data, scores), data, scores)
+
+
+def open_with_changed_data(
+    folder: Path, data_folder: Path | None, run: str, institution: str
+) -> Opened:
+    """Open a model with data of the same schema that it was not trained on."""
+    source = open_source(folder, run=run, institution=institution)
+    if source.assessment is None:
+        raise FedGTError(
+            f"{folder} is not calibrated yet, which takes the data of training: "
+            "run 'fedgt evaluate' with that data first"
+        )
+    data = source.open_data(data_folder)
+    source.model.check_data(data)
+    return Opened(source, data, None)
+
+
+@contextmanager
+def steps(*, quiet: bool) -> Iterator[Steps]:
+    """Show the step under way and the time it has taken, to people only."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    shown = status_console.is_terminal and not quiet
+    with Progress(*columns, console=status_console, transient=True, disable=not shown) as progress:
+        task = progress.add_task("starting", total=None)
+        yield lambda step: progress.update(task, description=step)
