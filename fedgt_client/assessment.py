@@ -19,7 +19,7 @@ from shared.files import Array, write_json
 
 FILE = "evaluation.json"
 
-# Each takes some milliseconds for every thousand nodes.
+# Draws of the bootstrap; each takes tens of milliseconds, and more with many nodes.
 _RESAMPLES, _RESAMPLES_LARGE, _LARGE = 200, 50, 20_000
 
 
@@ -32,12 +32,12 @@ class ThresholdRule(NamedTuple):
 
 
 class SplitAssessment(BaseModel):
-    """Metrics of one split, with calibration and threshold; 95 % intervals by metric."""
+    """Metrics of one split, with calibration and threshold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     metrics: Metrics
-    intervals: dict[str, tuple[float, float]]
+    intervals: dict[str, tuple[float, float]]  # 95 %, by metric; empty: not asked for
     calibration_error_before: float  # with temperature 1
 
 
@@ -76,7 +76,12 @@ class Assessment(BaseModel):
 
 
 def assess(
-    model: Model, data: OwnData, scores: Array, rule: ThresholdRule | None = None
+    model: Model,
+    data: OwnData,
+    scores: Array,
+    rule: ThresholdRule | None = None,
+    *,
+    with_intervals: bool = False,
 ) -> Assessment:
     """Choose temperature and threshold on the validation nodes, and measure both splits.
 
@@ -85,6 +90,7 @@ def assess(
     data : what the model was trained on
     scores : its scores of all nodes there, shape (n, classes)
     rule : how to choose a threshold; None: predict the most probable class
+    with_intervals : compute intervals of the metrics, which takes seconds
     """
     graph = data.graph
     val = np.flatnonzero(graph.val)
@@ -100,12 +106,16 @@ def assess(
         )
         calibration = calibration.model_copy(update={"threshold": threshold})
     test = np.flatnonzero(graph.test)
+    val_part, test_part = (
+        _assess_split(model, calibration, scores[nodes], graph.labels[nodes], with_intervals)
+        for nodes in (val, test)
+    )
     return Assessment(
         round=model.round_number,
         graph_digest=model.record.graph_digest,
         calibration=calibration,
-        val=_assess_split(model, calibration, scores[val], graph.labels[val]),
-        test=_assess_split(model, calibration, scores[test], graph.labels[test]),
+        val=val_part,
+        test=test_part,
     )
 
 
@@ -115,20 +125,18 @@ def rarest_class(model: Model) -> str:
 
 
 def _assess_split(
-    model: Model, calibration: Calibration, scores: Array, labels: Array
+    model: Model, calibration: Calibration, scores: Array, labels: Array, with_intervals: bool
 ) -> SplitAssessment | None:
     if not len(labels):
         return None
+    names = model.class_names
     probabilities = calibration.probabilities(scores)
-    predicted = calibration.predict(scores, model.class_names)
+    predicted = calibration.predict(scores, names)
+    resamples = _RESAMPLES if len(labels) <= _LARGE else _RESAMPLES_LARGE
     return SplitAssessment(
-        metrics=measure(probabilities, labels, model.class_names, predicted),
-        intervals=intervals(
-            probabilities,
-            labels,
-            model.class_names,
-            predicted=predicted,
-            resamples=_RESAMPLES if len(labels) <= _LARGE else _RESAMPLES_LARGE,
-        ),
+        metrics=measure(probabilities, labels, names, predicted),
+        intervals=intervals(probabilities, labels, names, predicted, resamples=resamples)
+        if with_intervals
+        else {},
         calibration_error_before=calibration_error(Calibration().probabilities(scores), labels),
     )

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -104,6 +105,8 @@ class FedGTClient(NumPyClient):
             return NamedArrays({}), 0, {}
         result = self._method.fit(self._named(parameters), round_number)
         self._in_memory = self._store.save(round_number, self._method.state_dict())
+        measured = {k: v for k, v in result.metrics.items() if math.isfinite(v)}
+        self._store.log_metrics(round_number, measured)
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
         metrics: dict[str, Scalar] = {

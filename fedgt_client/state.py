@@ -1,7 +1,9 @@
 """An institution's durable state, written atomically to its own disk."""
 
+import json
 import logging
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +121,12 @@ class StateStore:
                 found.append(BestModel(path.stat().st_mtime_ns, number, path))
         return max(found, default=None)
 
+    def log_metrics(self, round_number: int, metrics: Mapping[str, float]) -> None:
+        """Append a round's metrics to the institution's own log, ``metrics.jsonl``."""
+        line = json.dumps({"round": round_number, **metrics})
+        with (self.folder / "metrics.jsonl").open("a") as stream:
+            stream.write(line + "\n")
+
     def _saved(self, round_number: int) -> SavedRound:
         return SavedRound(round_number, self._path(round_number).stat().st_mtime_ns)
 
@@ -144,3 +152,6 @@ class InMemoryState(StateStore):
 
     def keep_best(self, round_number: int) -> None:
         """Keep nothing."""
+
+    def log_metrics(self, round_number: int, metrics: Mapping[str, float]) -> None:
+        """Write nothing."""

@@ -39,14 +39,22 @@ class Opened:
     scores: Array | None  # None: not needed to calibrate
 
 
-def open_calibrated(
+def open_trained(
     folder: Path, data_folder: Path | None, run: str, institution: str, step: Steps
-) -> Opened:
-    """Open a model with the data it was trained on, and calibrate it unless that is done."""
+) -> tuple[Source, OwnData]:
+    """Open a model with the data it was trained on."""
     source = open_source(folder, run=run, institution=institution)
     step("opening the graph")
     data = source.open_data(data_folder)
     source.check_same_data(data)
+    return source, data
+
+
+def open_calibrated(
+    folder: Path, data_folder: Path | None, run: str, institution: str, step: Steps
+) -> Opened:
+    """Open a model with the data it was trained on, and calibrate it unless that is done."""
+    source, data = open_trained(folder, data_folder, run, institution, step)
     if source.assessment is not None:
         return Opened(source, data, None)
     step("calibrating on the validation nodes")

@@ -116,7 +116,7 @@ class FedSage(FedAvg):
             foreign = self._foreign_loss(received, round_number) if step == 0 else 0.0
             if take_step(self._generator, self._generator_optimiser.adam, loss + foreign):
                 losses.append(loss.item())
-        metrics = evaluate(self._task) | {
+        metrics = evaluate(self._task, self._config.select_by) | {
             "train_loss": self._untrained_loss(),
             "generator_loss": sum(losses) / len(losses) if losses else math.nan,
             "skipped_steps": _STEPS - len(losses),

@@ -34,6 +34,8 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         # The same seed, and so the same starting point, at every institution.
         torch.manual_seed(config.seed)
         self._task = self._build_task(graph)
+        if config.class_weights == "balanced":
+            self._task.class_weights = balanced_weights(graph).to(self._device)
         self._optimiser = ModelOptimiser(self._task.model, config)
         self._rounds = 0  # rounds that this institution has trained in
 
@@ -84,7 +86,10 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         warnings = step_warnings(skipped)
         if self._rounds == 1:
             warnings += self._data_warnings()
-        metrics = evaluate(self._task) | {"train_loss": reports[-1].loss, "skipped_steps": skipped}
+        metrics = evaluate(self._task, self._config.select_by) | {
+            "train_loss": reports[-1].loss,
+            "skipped_steps": skipped,
+        }
         return LocalResult({}, metrics, warnings)
 
     def _data_warnings(self) -> list[str]:
@@ -102,6 +107,17 @@ class TrainedMethod(ClientMethod, Generic[Task]):
     def _change(self, start: Arrays) -> Arrays:
         """Return Δθ since ``start``."""
         return {name: after - start[name] for name, after in self._exchanged().items()}
+
+
+def balanced_weights(graph: Graph) -> Tensor:
+    """Return weights by which every class in training counts the same, shape (classes,).
+
+    The mean over training nodes is 1; a class without training nodes has weight 0.
+    """
+    counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
+    present = max(int((counts > 0).sum()), 1)
+    weights = np.where(counts > 0, counts.sum() / (present * np.maximum(counts, 1)), 0.0)
+    return torch.from_numpy(weights.astype(np.float32))
 
 
 def label_warnings(train_labels: Tensor) -> list[str]:

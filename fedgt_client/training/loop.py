@@ -25,7 +25,8 @@ def train_epoch(task: LearningTask, optimiser: torch.optim.Optimizer) -> EpochRe
     for targets, scores in task.training_passes():
         if not len(targets):
             continue
-        loss = functional.cross_entropy(scores, task.graph.labels[targets])
+        labels = task.graph.labels[targets]
+        loss = functional.cross_entropy(scores, labels, weight=task.class_weights)
         if take_step(task.model, optimiser, loss + task.penalty()):
             total += loss.item() * len(targets)
             counted += len(targets)
