@@ -135,7 +135,7 @@ def _assess_split(
     resamples = _RESAMPLES if len(labels) <= _LARGE else _RESAMPLES_LARGE
     return SplitAssessment(
         metrics=measure(probabilities, labels, names, predicted),
-        intervals=intervals(probabilities, labels, names, predicted, resamples=resamples)
+        intervals=intervals(probabilities, labels, predicted, resamples=resamples)
         if with_intervals
         else {},
         calibration_error_before=calibration_error(Calibration().probabilities(scores), labels),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.metrics import (
     average_precision_score,
     balanced_accuracy_score,
@@ -25,6 +26,7 @@ Probabilities = NDArray[np.float64]  # shape: (k, classes), rows sum to 1
 Labels = NDArray[np.int64]  # shape: (k,)
 
 _BINS = 15
+_SCORES = ("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision", "log-loss")
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,22 @@ def measure(
     )
 
 
-def score(name: str, probabilities: Probabilities, labels: Labels) -> float:
+def score(
+    name: str, probabilities: Probabilities, labels: Labels, predicted: Labels | None = None
+) -> float:
     """Return one metric by the name that ``select-by`` has for it; NaN where it is not defined."""
-    predicted = probabilities.argmax(axis=1)
+    if not len(labels):
+        return math.nan
+    decided = probabilities.argmax(axis=1) if predicted is None else predicted
     measures: dict[str, Callable[[], float]] = {
-        "accuracy": lambda: float((predicted == labels).mean()),
-        "balanced-accuracy": lambda: _balanced_accuracy(predicted, labels),
-        "macro-f1": lambda: _macro_f1(predicted, labels),
+        "accuracy": lambda: float((decided == labels).mean()),
+        "balanced-accuracy": lambda: _balanced_accuracy(decided, labels),
+        "macro-f1": lambda: _macro_f1(decided, labels),
         "roc-auc": lambda: _over_classes(roc_auc_score, probabilities, labels),
         "average-precision": lambda: _over_classes(average_precision_score, probabilities, labels),
         "log-loss": lambda: _log_loss(probabilities, labels),
     }
-    return measures[name]() if len(labels) else math.nan
+    return measures[name]()
 
 
 def calibration_error(probabilities: Probabilities, labels: Labels, bins: int = _BINS) -> float:
@@ -110,7 +116,6 @@ def calibration_error(probabilities: Probabilities, labels: Labels, bins: int = 
 def intervals(
     probabilities: Probabilities,
     labels: Labels,
-    class_names: Sequence[str],
     predicted: Labels | None = None,
     *,
     resamples: int,
@@ -123,27 +128,24 @@ def intervals(
     biased upwards, and more so in a sample with repetitions.
     """
     rng = np.random.default_rng(seed)
-    names = (
-        "accuracy",
-        "balanced_accuracy",
-        "macro_f1",
-        "roc_auc",
-        "average_precision",
-        "log_loss",
-    )
-    drawn: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(resamples):
-        rows = rng.integers(0, len(labels), len(labels))
-        chosen = None if predicted is None else predicted[rows]
-        found = measure(probabilities[rows], labels[rows], class_names, chosen)
-        for name in names:
-            if (value := getattr(found, name)) is not None:
-                drawn[name].append(value)
-    return {
-        name: (float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975)))
-        for name, values in drawn.items()
-        if values
-    }
+    draws = [rng.integers(0, len(labels), len(labels)) for _ in range(resamples)]
+    found: dict[str, tuple[float, float]] = {}
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        for name in _SCORES:
+            values = [
+                score(
+                    name,
+                    probabilities[rows],
+                    labels[rows],
+                    None if predicted is None else predicted[rows],
+                )
+                for rows in draws
+            ]
+            defined = [value for value in values if not math.isnan(value)]
+            if defined:
+                low, high = np.quantile(defined, [0.025, 0.975])
+                found[name.replace("-", "_")] = (float(low), float(high))
+    return found
 
 
 def _per_class(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from deploy.cli.output import status_console
 from fedgt_client.data.own_data import OwnData
 from fedgt_client.model_source import Source, open_source
-from fedgt_client.predict import calibrated
 from shared.errors import FedGTError
-from shared.files import Array
 
 Steps = Callable[[str], None]
 
@@ -30,51 +27,27 @@ Institution = Annotated[str, typer.Option(help="Of several institutions in the f
 Force = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A calibrated model, its institution's data, and the scores of all nodes there."""
-
-    source: Source
-    data: OwnData
-    scores: Array | None  # None: not needed to calibrate
-
-
 def open_trained(
-    folder: Path, data_folder: Path | None, run: str, institution: str, step: Steps
+    folder: Path,
+    data_folder: Path | None,
+    run: str,
+    institution: str,
+    step: Steps,
+    *,
+    changed_data: bool = False,
 ) -> tuple[Source, OwnData]:
-    """Open a model with the data it was trained on."""
+    """Open a model with the data it was trained on, or with ``changed_data`` of the same schema."""
     source = open_source(folder, run=run, institution=institution)
     step("opening the graph")
     data = source.open_data(data_folder)
-    source.check_same_data(data)
-    return source, data
-
-
-def open_calibrated(
-    folder: Path, data_folder: Path | None, run: str, institution: str, step: Steps
-) -> Opened:
-    """Open a model with the data it was trained on, and calibrate it unless that is done."""
-    source, data = open_trained(folder, data_folder, run, institution, step)
-    if source.assessment is not None:
-        return Opened(source, data, None)
-    step("calibrating on the validation nodes")
-    scores = source.model.scores(data)
-    return Opened(calibrated(source, data, scores), data, scores)
-
-
-def open_with_changed_data(
-    folder: Path, data_folder: Path | None, run: str, institution: str
-) -> Opened:
-    """Open a model with data of the same schema that it was not trained on."""
-    source = open_source(folder, run=run, institution=institution)
-    if source.assessment is None:
+    if not changed_data:
+        source.check_same_data(data)
+    elif source.assessment is None:
         raise FedGTError(
             f"{folder} is not calibrated yet, which takes the data of training: "
             "run 'fedgt evaluate' with that data first"
         )
-    data = source.open_data(data_folder)
-    source.model.check_data(data)
-    return Opened(source, data, None)
+    return source, data
 
 
 @contextmanager

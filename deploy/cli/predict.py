@@ -12,12 +12,11 @@ from deploy.cli.model_options import (
     Institution,
     ModelFolder,
     Run,
-    open_calibrated,
-    open_with_changed_data,
+    open_trained,
     steps,
 )
 from deploy.cli.output import Json, print_json, status_console
-from fedgt_client.predict import check_output, write_predictions
+from fedgt_client.predict import calibrated, check_output, write_predictions
 
 
 def predict(
@@ -51,15 +50,17 @@ def predict(
     """
     check_output(out, force=force)
     with steps(quiet=json) as step:
-        if changed_data:
-            opened = open_with_changed_data(model, data, run, institution)
-        else:
-            opened = open_calibrated(model, data, run, institution, step)
-        trained, own, scores = opened.source.model, opened.data, opened.scores
+        source, base = open_trained(model, data, run, institution, step, changed_data=changed_data)
+        own, scores = base, None
         if nodes or edges:
             step("attaching new nodes and links")
-            own, scores = own.attach(nodes, edges), None
-        if scores is None:
+            own = base.attach(nodes, edges)
+        if source.assessment is None:
+            step("calibrating on the validation nodes")
+            scores = source.model.scores(base)
+            source = calibrated(source, base, scores)
+        trained = source.model
+        if scores is None or own is not base:
             step(f"scoring {own.graph.num_nodes:,} nodes")
             scores = trained.scores(own)
         only_new = nodes is not None and not all_nodes

@@ -133,7 +133,10 @@ def test_the_card(kit: Path, exported: Path) -> None:
         assert text in card
 
 
-def test_the_card_warns_of_unbalanced_classes(tmp_path: Path) -> None:
+def test_the_card_warns_of_unbalanced_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedgt_client.assessment._RESAMPLES", 20)
     kit = make_kit(tmp_path, bank_tables(120, positives=0.06, seed=4))
     train(kit, 1)
     source, data = open_source(kit), open_data(kit / "data")

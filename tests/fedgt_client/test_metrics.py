@@ -78,8 +78,8 @@ def test_one_metric_is_that_of_all(name: str) -> None:
 
 
 def test_intervals_hold_the_value_and_shrink_with_more_nodes() -> None:
-    few = intervals(PROBABILITIES, LABELS, NAMES, resamples=40)
-    many = intervals(np.tile(PROBABILITIES, (20, 1)), np.tile(LABELS, 20), NAMES, resamples=40)
+    few = intervals(PROBABILITIES, LABELS, resamples=40)
+    many = intervals(np.tile(PROBABILITIES, (20, 1)), np.tile(LABELS, 20), resamples=40)
     assert few["accuracy"][0] <= 0.6 <= few["accuracy"][1]
     assert many["accuracy"][1] - many["accuracy"][0] < few["accuracy"][1] - few["accuracy"][0]
-    assert intervals(PROBABILITIES, LABELS, NAMES, resamples=40) == few
+    assert intervals(PROBABILITIES, LABELS, resamples=40) == few
