@@ -47,6 +47,10 @@ _COMMANDS = {
         "deploy.cli.export:export",
         "Export the best model of an institution: weights, settings, schema, model card.",
     ),
+    "explain": (
+        "deploy.cli.explain:explain",
+        "Explain one node's prediction: which neighbours and global nodes it leans on.",
+    ),
     "provision": (
         "deploy.cli.provision:app",
         "Keys, certificates and scripts for every machine: 'fedgt provision federation.toml'.",

@@ -43,6 +43,11 @@ class TrainedMethod(ClientMethod, Generic[Task]):
     def _build_task(self, graph: Graph) -> Task:
         """Create the model and bring the graph to the device."""
 
+    @property
+    def task(self) -> Task:
+        """The model and the graph it reads."""
+        return self._task
+
     def _is_exchanged(self, name: str) -> bool:
         """Return whether a parameter is exchanged."""
         return True

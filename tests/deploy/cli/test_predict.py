@@ -201,3 +201,22 @@ def test_an_export_replaces_nothing(bank: Path, fedgt: Run) -> None:
     assert code == 2
     assert "exists already" in err
     assert not list((bank / "model").iterdir())
+
+
+def test_an_explanation_as_table_picture_and_json(bank: Path, fedgt: Run) -> None:
+    code, out, _ = fedgt("explain", "bank-a", "--id", "a7", "--picture", "a7.svg")
+    assert code == 0
+    assert "neighbour" in out
+    assert "global node" in out
+    assert (bank / "a7.svg").read_text().startswith("<svg")
+    code, out, _ = fedgt("explain", "bank-a", "--id", f"a{OLD}", *NEW, "--json")
+    assert code == 0
+    assert json.loads(out)["influences"][0]["name"] == f"a{OLD}"
+    for options, message in (
+        (("--id", "zz"), "there is no node with the id 'zz'"),
+        (("--id", "a7", "--picture", "a7.png"), "must end in .svg"),
+        (("--id", "a7", "--picture", "a7.svg"), "exists already"),
+    ):
+        code, _, err = fedgt("explain", "bank-a", *options)
+        assert code == 2
+        assert message in err
