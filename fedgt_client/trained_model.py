@@ -51,6 +51,10 @@ class Model:
         """Return the model with another calibration."""
         return replace(self, calibration=calibration)
 
+    def with_schema(self, schema: Schema | None) -> "Model":
+        """Return the model with the schema of its data."""
+        return replace(self, schema=schema)
+
     def predict(self, data: Graph | OwnData) -> pa.Table:
         """Return a row for every node: id, predicted class, a probability for each class.
 

@@ -1,6 +1,5 @@
 """``fedgt export``: the institution's model as a folder of its own."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -40,7 +39,7 @@ def export(
         step("measuring")
         found = assess(source.model, own, scores, source.rule, with_intervals=True)
         found.write(source.folder)
-        trained = replace(source.model, schema=own.schema)
+        trained = source.model.with_schema(own.schema)
         card = model_card(trained, found, source.folder)
         export_model(trained, found, card, out)
     if json:

@@ -28,7 +28,7 @@ from fedgt_client.data.table_import import (
 from fedgt_client.graph import UNLABELLED, Graph, csr_from_arcs, undirected
 from shared.errors import FedGTError
 
-Table: TypeAlias = Path | pa.Table
+Table: TypeAlias = Path | str | pa.Table
 
 
 @dataclass(frozen=True)

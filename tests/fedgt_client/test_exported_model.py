@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,7 @@ def exported(tmp_path: Path, kit: Path) -> Path:
     rule = ThresholdRule("recall", 0.9)
     found = assess(source.model, data, source.model.scores(data), rule)
     card = model_card(source.model, found, source.folder)
-    export_model(replace(source.model, schema=data.schema), found, card, tmp_path / "model")
+    export_model(source.model.with_schema(data.schema), found, card, tmp_path / "model")
     return tmp_path / "model"
 
 
