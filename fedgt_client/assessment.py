@@ -47,8 +47,7 @@ class Assessment(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[1] = 1
-    round: int
-    graph_digest: str
+    model_digest: str  # of the weights that it is of
     calibration: Calibration
     val: SplitAssessment | None
     test: SplitAssessment | None
@@ -111,8 +110,7 @@ def assess(
         for nodes in (val, test)
     )
     return Assessment(
-        round=model.round_number,
-        graph_digest=model.record.graph_digest,
+        model_digest=model.digest(),
         calibration=calibration,
         val=val_part,
         test=test_part,

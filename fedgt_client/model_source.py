@@ -100,7 +100,7 @@ def _open_state(folder: Path, data_folder: Path | None) -> Source:
     model, kept = _read_best(folder, record), Assessment.read(folder)
     if kept is None:
         return Source(model, folder, data_folder)
-    if (kept.round, kept.graph_digest) != (model.round_number, record.graph_digest):
+    if kept.model_digest != model.digest():  # of an earlier round
         return Source(model, folder, data_folder, rule=kept.rule)
     model = model.with_calibration(kept.calibration)
     return Source(model, folder, data_folder, kept, kept.rule)

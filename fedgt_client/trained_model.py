@@ -4,6 +4,7 @@ Scores are computed by the code that evaluates during training, so that accuraci
 last digit.
 """
 
+import hashlib
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,6 +39,14 @@ class Model:
     def class_names(self) -> tuple[str, ...]:
         """The classes, in the order of the scores' columns."""
         return self.record.classes
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the weights."""
+        found = hashlib.sha256()
+        for name, array in sorted(self.arrays.items()):
+            found.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            found.update(np.ascontiguousarray(array).data)
+        return found.hexdigest()
 
     def describe(self) -> str:
         """Say which model this is, in one line."""
