@@ -108,7 +108,7 @@ def _open_state(folder: Path, data_folder: Path | None) -> Source:
 
 def _read_best(folder: Path, record: RunRecord) -> Model:
     """Read the best model, which a run that goes on may just be replacing."""
-    store = StateStore(folder.parents[2], *folder.parts[-3:])
+    store = _state_store(folder)
     for _ in range(3):
         best = store.best()
         if best is None:
@@ -149,8 +149,13 @@ def _newest_state(folder: Path, states: Path, run: str, institution: str) -> Pat
 
 
 def _time_of_model(folder: Path) -> int:
-    best = StateStore(folder.parents[2], *folder.parts[-3:]).best()
+    best = _state_store(folder).best()
     return best.saved_at if best else 0
+
+
+def _state_store(folder: Path) -> StateStore:
+    path = folder.absolute()
+    return StateStore(path.parents[2], *path.parts[-3:])
 
 
 def _kit_node(folder: Path) -> NodeConfig:

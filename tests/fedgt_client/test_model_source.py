@@ -91,7 +91,9 @@ def test_the_newest_of_several_runs_or_the_one_that_is_named(tmp_path: Path) -> 
         open_source(kit, institution="bank-b")
 
 
-def test_a_kit_can_be_moved_and_its_state_named_alone(tmp_path: Path) -> None:
+def test_a_kit_can_be_moved_and_its_state_named_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kit = make_kit(tmp_path)
     train(kit, 1)
     shutil.move(kit, tmp_path / "moved")
@@ -101,6 +103,8 @@ def test_a_kit_can_be_moved_and_its_state_named_alone(tmp_path: Path) -> None:
     assert alone.model.arrays.keys() == source.model.arrays.keys()
     # The record knows where the data was.
     assert alone.data_folder == kit / "data"
+    monkeypatch.chdir(state(tmp_path / "moved"))
+    assert open_source(Path()).model.round_number == alone.model.round_number
 
 
 def test_data_of_another_institution(tmp_path: Path) -> None:
