@@ -24,9 +24,10 @@ demo: setup
 demo-deploy: setup
 	$(BIN)/fedgt demo --deploy
 
-# The files of tests run on both cores; those of one file stay together and in their order.
+# Tests of one file stay together and in their order. Four processes on two cores: tests of a
+# deployment mostly wait for Flower, which polls every three seconds.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not alone'
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m 'not alone'
 
 test-fast: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'
@@ -51,10 +52,11 @@ lock: setup
 		--output-file deploy/docker/requirements-client.lock
 
 .PHONY: docs
-# What is generated in docs/: settings from the code, result tables from the records.
+# What is generated in docs/: settings from the code, tables from the records and results.
 docs: setup
 	$(BIN)/fedgt config --markdown > docs/settings.md
 	$(BIN)/fedgt experiment readme
+	$(BIN)/fedgt bench docs
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

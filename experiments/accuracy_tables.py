@@ -1,15 +1,12 @@
 """Tables of test accuracies, ours beside the paper's."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from experiments.grids import Experiment
-from experiments.job import Job
 from experiments.paper_values import PAPER, PaperFigure
+from experiments.records import Records
 from experiments.result_table import Column, Entry, Row, Table
 from experiments.variants import VARIANTS
-
-Records = Mapping[Job, dict[str, Any]]
 
 _TITLES = {
     "cora": "Cora",

@@ -19,11 +19,9 @@ from experiments.measurement_tables import (
     preprocessing_table,
     statistics_table,
 )
-from experiments.records import changed_settings, finished
+from experiments.records import Records, changed_settings, finished
 from experiments.result_table import Table
 from shared.errors import FedGTError
-
-Records = Mapping[Job, dict[str, Any]]
 
 
 def load(item: Experiment, results: Path) -> dict[Job, dict[str, Any]]:

@@ -10,7 +10,7 @@ from shared.version import VERSION
 _ROOT = Path(__file__).parents[1]
 # What a run depends on; results and documents may change meanwhile.
 _SOURCES = ("shared", "fedgt_client", "fedgt_server", "deploy", "experiments/*.py")
-_LIBRARIES = ("flwr", "torch", "torch-geometric", "numpy", "scipy", "pymetis")
+_LIBRARIES = ("flwr", "torch", "torch-geometric", "numpy", "scipy", "numba", "pymetis")
 
 
 def code_version() -> dict[str, str | None]:

@@ -7,13 +7,11 @@ from typing import Any
 from experiments.grids import Experiment
 from experiments.job import Job
 from experiments.paper_values import COST, PREPROCESSING, PaperFigure
+from experiments.records import Records
 from experiments.result_table import Column, Entry, Row, Table
 from experiments.similarity_blocks import contrast, heatmaps
 from experiments.variants import VARIANTS
 from fedgt_client.data.paper_statistics import CLIENT_COUNTS, paper_statistics
-
-Records = Mapping[Job, dict[str, Any]]
-
 
 Value = Callable[[dict[str, Any]], float | None]
 

@@ -14,6 +14,9 @@ from shared.files import write_json
 
 RESULTS = Path(__file__).parent / "results"
 
+# What an experiment's jobs came to, as far as they are finished.
+Records = Mapping[Job, dict[str, Any]]
+
 # Where a run's files lay says nothing about the run.
 _PLACES = ("data-dir", "results-dir", "state-dir", "run-name")
 # What a run on one machine sets besides.

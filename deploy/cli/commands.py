@@ -70,8 +70,9 @@ _COMMANDS = {
 }
 # Commands of packages that may not be installed, and how to install them.
 _ELSEWHERE = {
-    "experiment": "'fedgt experiment' is part of the sources: in their folder, "
-    "pip install --editable ./experiments",
+    name: f"'fedgt {name}' is part of the sources: in their folder, "
+    "pip install --editable ./experiments"
+    for name in ("experiment", "bench")
 }
 
 

@@ -1,1 +1,1 @@
-"""Measurements of speed and memory, run by hand."""
+"""``fedgt bench``: measurements of speed and memory."""

@@ -6,10 +6,8 @@ from typing import Any
 
 from experiments.build_tables import load
 from experiments.grids import Experiment, experiment
-from experiments.job import Job
+from experiments.records import Records
 from shared.errors import FedGTError
-
-Records = Mapping[Job, dict[str, Any]]
 
 
 def draw(name: str, results: Path, out: Path) -> str:

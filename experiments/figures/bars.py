@@ -1,18 +1,15 @@
 """Rows side by side: accuracies of variants as points, costs of methods as bars."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from experiments.accuracy_tables import accuracy_table
 from experiments.grids import Experiment
-from experiments.job import Job
 from experiments.measurement_tables import cost_table
+from experiments.records import Records
 from experiments.result_table import Table
 from shared.errors import FedGTError
-
-Records = Mapping[Job, dict[str, Any]]
 
 _PAPER = "#999999"
 

@@ -1,6 +1,6 @@
 """Lines: accuracy over rounds, over hyper-parameters, over privacy noise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,9 @@ from experiments.accuracy_tables import accuracies, title_of
 from experiments.grids import HYPER, LDP_NOISE, Experiment
 from experiments.job import Job
 from experiments.measurement_tables import ldp_budget, ldp_scope
+from experiments.records import Records
 from experiments.result_table import Entry
 from experiments.variants import VARIANTS
-
-Records = Mapping[Job, dict[str, Any]]
 
 _SYMBOLS = {"layers": "L", "global-nodes": "$n_g$", "samples": "$n_s$", "tau": "τ"}
 

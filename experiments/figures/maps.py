@@ -1,17 +1,12 @@
 """Similarity matrices of institutions, and nodes in the plane."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.grids import Experiment
-from experiments.job import Job
+from experiments.records import Records
 from experiments.similarity_blocks import contrast, heatmaps
 from fedgt_client.data.partition import SAMPLES_PER_PART
-
-Records = Mapping[Job, dict[str, Any]]
 
 
 def heatmap_panels(item: Experiment, records: Records) -> Figure:
