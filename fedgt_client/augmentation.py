@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgt_client.graph import UNLABELLED, Graph, csr_from_arcs
+from fedgt_client.graph import UNLABELLED, Graph, weighted_csr
 from fedgt_client.model.blocks import sampled_neighbours
 from fedgt_client.model.graph_tensors import GraphTensors
 
@@ -52,7 +52,12 @@ def hide_nodes(graph: GraphTensors, share: float, generator: torch.Generator) ->
     lengths = torch.bincount(rows[kept], minlength=count)
     indptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     missing = torch.bincount(rows[hidden[neighbours]], minlength=count)
-    visible = replace(graph, indptr=indptr, neighbours=neighbours[kept])
+    visible = replace(
+        graph,
+        indptr=indptr,
+        neighbours=neighbours[kept],
+        weights=None if graph.weights is None else graph.weights[kept],
+    )
     return HiddenNodes(visible, graph, hidden, missing)
 
 
@@ -60,7 +65,7 @@ def add_neighbours(graph: Graph, counts: NDArray[np.int64], features: NDArray[np
     """Attach ``counts[v]`` new nodes to each node v, section 3.4.
 
     The new nodes follow the real ones, have no label and are in no split: they are used neither
-    for training nor for evaluation.
+    for training nor for evaluation. In a weighted graph their links have the mean weight.
 
     Parameters
     ----------
@@ -70,17 +75,22 @@ def add_neighbours(graph: Graph, counts: NDArray[np.int64], features: NDArray[np
     old, new = graph.num_nodes, int(counts.sum())
     owners, added = np.repeat(np.arange(old), counts), old + np.arange(new)
     sources, targets = graph.arcs()
-    indptr, indices = csr_from_arcs(
+    weights = graph.weights
+    if weights is not None:
+        mean = weights.mean(dtype=np.float64) if len(weights) else 1.0
+        weights = np.concatenate([weights, np.full(2 * new, mean)])
+    indptr, indices, weights = weighted_csr(
         np.concatenate([sources, owners, added]),
         np.concatenate([targets, added, owners]),
+        weights,
         old + new,
     )
-
     in_no_split = np.zeros(new, np.bool_)
     return replace(
         graph,
         indptr=indptr,
         indices=indices,
+        weights=weights,
         features=np.concatenate([graph.dense_features(), features]).astype(np.float32),
         labels=np.concatenate([graph.labels, np.full(new, UNLABELLED)]),
         train=np.concatenate([graph.train, in_no_split]),

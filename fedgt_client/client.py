@@ -11,6 +11,7 @@ import torch
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
+from fedgt_client.data.own_folders import own_institution
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.named_arrays import NamedArrays
@@ -52,6 +53,7 @@ class FedGTClient(NumPyClient):
     def open(cls, node: NodeConfig, config: RunConfig, run_name: str) -> "FedGTClient":
         """Open the institution's data and prepare it, unless that is already done."""
         torch.set_num_threads(config.threads or torch.get_num_threads())
+        node = own_institution(node, config)
         graph = open_institution(node, config)
         kind = StateStore if node.keep_state else InMemoryState
         store = kind(node.state_root(config.state_dir), config.federation, run_name, node.name)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from shared.errors import FedGTError
 from shared.files import Array, atomic_folder, open_tensors, write_json, write_tensors
@@ -55,7 +55,8 @@ class Graph:
     """Nodes with features and labels, and links between them.
 
     Row ``i`` of the CSR adjacency lists the neighbours of node ``i``; an undirected link is stored
-    in both rows. There are no self-loops and no duplicate links.
+    in both rows. There are no self-loops and no duplicate links. Links have weights or not; where
+    they do, an undirected link has the same weight in both rows.
     """
 
     indptr: NDArray[np.int64]  # shape: (n + 1,)
@@ -68,6 +69,7 @@ class Graph:
     feature_names: tuple[str, ...]  # p names; part of what institutions must agree on
     class_names: tuple[str, ...]
     directed: bool = False
+    weights: NDArray[np.float32] | None = None  # shape: (m,), of the arcs in ``indices``; positive
 
     def __post_init__(self) -> None:
         n = self.num_nodes
@@ -80,6 +82,8 @@ class Graph:
             raise FedGTError(f"indices has {len(self.indices)} entries, indptr {self.indptr[-1]}")
         if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < n:
             raise FedGTError(f"indices name a node outside 0..{n - 1}")
+        if self.weights is not None:
+            _check_weights(self.weights, len(self.indices))
         if n and not UNLABELLED <= self.labels.min() <= self.labels.max() < self.num_classes:
             raise FedGTError(f"labels lie outside -1..{self.num_classes - 1}")
 
@@ -120,11 +124,17 @@ class Graph:
         targets = position[self.indices[places]]
         sources = np.repeat(np.arange(len(nodes)), np.diff(indptr))
         kept = targets >= 0
-        indptr, indices = csr_from_arcs(sources[kept], targets[kept], len(nodes))
+        indptr, indices, weights = weighted_csr(
+            sources[kept],
+            targets[kept],
+            None if self.weights is None else self.weights[places][kept],
+            len(nodes),
+        )
         return replace(
             self,
             indptr=indptr,
             indices=indices,
+            weights=weights,
             features=self.features[nodes],
             labels=self.labels[nodes],
             train=self.train[nodes],
@@ -186,6 +196,7 @@ class Graph:
             feature_names=feature_names,
             class_names=tuple(description["class_names"]),
             directed=description["directed"],
+            weights=tensors.get("weights"),
             **{name: tensors[name] for name in ("indptr", "indices", "labels", *SPLITS)},
         )
 
@@ -236,6 +247,56 @@ def undirected(
     return csr_from_arcs(
         np.concatenate([sources, targets]), np.concatenate([targets, sources]), num_nodes
     )
+
+
+def weighted_csr(
+    sources: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    weights: NDArray[np.floating] | None,
+    num_nodes: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32] | None]:
+    """Return what ``csr_from_arcs`` does, and the weights of its arcs, shape (m,).
+
+    The weights of duplicate arcs are added up. Arcs without weights have none afterwards.
+    """
+    indptr, indices = csr_from_arcs(sources, targets, num_nodes)
+    if weights is None:
+        return indptr, indices, None
+    kept = sources != targets
+    matrix = coo_array(
+        (weights[kept].astype(np.float64), (sources[kept], targets[kept])),
+        shape=(num_nodes, num_nodes),
+    ).tocsr()  # adds duplicates up
+    matrix.sort_indices()
+    return indptr, indices, matrix.data.astype(np.float32)
+
+
+def weighted_undirected(
+    sources: NDArray[np.int64],
+    targets: NDArray[np.int64],
+    weights: NDArray[np.floating] | None,
+    num_nodes: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32] | None]:
+    """Return what ``weighted_csr`` does, with every arc in both directions."""
+    if weights is None:
+        return *undirected(sources, targets, num_nodes), None
+    # From the lower to the higher number first: added up in another order in each row, the two
+    # weights of a link could differ in the last bit.
+    low, high = np.minimum(sources, targets), np.maximum(sources, targets)
+    indptr, high, sums = weighted_csr(low, high, weights, num_nodes)
+    low = np.repeat(np.arange(num_nodes), np.diff(indptr))
+    assert sums is not None
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    return weighted_csr(*ends, np.concatenate([sums, sums]), num_nodes)
+
+
+def _check_weights(weights: Array, arcs: int) -> None:
+    if weights.shape != (arcs,) or weights.dtype != np.float32:
+        raise FedGTError(
+            f"weights are {weights.dtype} of shape {weights.shape}, expected float32 of ({arcs},)"
+        )
+    if arcs and not (weights.min() > 0 and np.isfinite(weights.max())):
+        raise FedGTError("weights must be positive and finite")
 
 
 def _row_positions(

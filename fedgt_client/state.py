@@ -37,15 +37,18 @@ class BestModel(NamedTuple):
     path: Path
 
 
+def check_folder_name(name: str) -> None:
+    """Refuse the name of an institution, run or federation that cannot name a folder."""
+    if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
+        raise FedGTError(f"'{name}' cannot name a folder: use letters, digits, '-', '_' and '.'")
+
+
 class StateStore:
     """What a method needs from round to round, one file for each of the last rounds."""
 
     def __init__(self, root: Path, federation: str, run: str, institution: str) -> None:
         for name in (federation, run, institution):
-            if not re.fullmatch(r"[\w.-]+", name) or name.startswith("."):
-                raise FedGTError(
-                    f"'{name}' cannot name a folder: use letters, digits, '-', '_' and '.'"
-                )
+            check_folder_name(name)
         self.folder = root / federation / run / institution
 
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:

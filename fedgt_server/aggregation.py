@@ -1,11 +1,11 @@
 """Averages: personalised ones (section 4.2, equation 8), and by number of examples."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgt_server.transport import Floats
+from fedgt_server.transport import Floats, PlanBlock
 from shared.wire import NUM_EXAMPLES, Arrays, Update
 
 Array32 = NDArray[np.float32]
@@ -44,19 +44,41 @@ def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
     }
 
 
-def personalised_models(weights: Floats, models: Array32) -> Array32:
-    """Compute θ̂_i = Σ_j α_ij θ_j for every client: shapes (M, M) and (M, P) to (M, P)."""
-    return np.asarray(weights.astype(models.dtype) @ models)
+def personalised_models(weights: Array32, models: Array32) -> Array32:
+    """Compute θ̂_i = Σ_j α_ij θ_j for every client: shapes (M, M) and (M, P) to (M, P).
+
+    Columns do not depend on each other: of a large P, blocks of columns can be given.
+    """
+    return np.asarray(weights @ models)
 
 
-def personalised_global_nodes(weights: Floats, global_nodes: Array32, plans: Floats) -> Array32:
+def personalised_global_nodes(
+    weights: Array32, global_nodes: Array32, blocks: Iterable[PlanBlock]
+) -> Array32:
     """Average every client's global nodes, brought into client i's order, with α_i to μ̂_i.
 
-    μ̂_{i,k} = Σ_j α_ij Σ_l T_{ij,kl} μ_{j,l}, one matrix product over (j, l).
+    μ̂_{i,k} = Σ_j α_ij Σ_l T_{ij,kl} μ_{j,l}, a matrix product over (j, l) for each block.
 
-    Shapes: weights (M, M), global_nodes (M, n_g, d), plans (M, M, n_g, n_g) to (M, n_g, d).
+    Parameters
+    ----------
+    weights : α, shape (M, M)
+    global_nodes : μ, shape (M, n_g, d)
+    blocks : T, as ``transport_blocks`` yields it
     """
-    clients, count, width = global_nodes.shape
-    mixing = (weights[:, :, None, None] * plans).transpose(0, 2, 1, 3)  # (i, k, j, l)
-    mixed = mixing.reshape(clients * count, clients * count) @ global_nodes.reshape(-1, width)
-    return np.asarray(mixed.reshape(clients, count, width), dtype=np.float32)
+    averaged = np.zeros(global_nodes.shape)
+    for rows, columns, plans, _ in blocks:
+        averaged[rows] += _mixed(weights[rows, columns], plans, global_nodes[columns])
+        if rows != columns:
+            back = plans.transpose(1, 0, 3, 2)
+            averaged[columns] += _mixed(weights[columns, rows], back, global_nodes[rows])
+    return averaged.astype(np.float32)
+
+
+def _mixed(weights: Array32, plans: Floats, global_nodes: Array32) -> Floats:
+    """Return Σ_j α_ij T_ij μ_j: shapes (A, B), (A, B, n_g, n_g), (B, n_g, d) to (A, n_g, d)."""
+    clients, others, count, _ = plans.shape
+    mixing = np.empty((clients, count, others, count))  # (i, k, j, l)
+    np.multiply(weights[:, None, :, None], plans.transpose(0, 2, 1, 3), out=mixing)
+    nodes = global_nodes.reshape(others * count, -1)
+    mixed = mixing.reshape(clients * count, others * count) @ nodes
+    return np.asarray(mixed.reshape(clients, count, -1))

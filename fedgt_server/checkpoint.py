@@ -110,4 +110,8 @@ class Checkpoints:
 
 
 def _checksum(path: Path) -> int:
-    return zlib.crc32(path.read_bytes())
+    checksum = 0
+    with path.open("rb") as stream:
+        while part := stream.read(2**24):
+            checksum = zlib.crc32(part, checksum)
+    return checksum

@@ -87,6 +87,7 @@ class RoundEvent(Event):
     # Only of methods that compare institutions.
     order: list[str] | None = None  # of the rows and columns of ``similarity``
     similarity: list[list[float | None]] | None = None
+    strongest: dict[str, dict[str, float]] | None = None  # in its place where there are many
     similarity_mean: float | None = None
     similarity_spread: float | None = None
     self_weight: float | None = None

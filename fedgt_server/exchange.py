@@ -1,7 +1,7 @@
 """Sending messages to nodes and collecting their replies."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flwr.app import Error, Message
@@ -32,17 +32,30 @@ class Replies:
 
 def exchange(grid: Grid, messages: Iterable[Message], seconds: float) -> Replies:
     """Send messages and wait until all are answered, at most ``seconds``."""
+    replies = Replies()
+    for node, reply in replies_as_they_come(grid, messages, seconds):
+        replies.add(node, reply)
+    return replies
+
+
+def replies_as_they_come(
+    grid: Grid, messages: Iterable[Message], seconds: float
+) -> Iterator[tuple[int, Message]]:
+    """Send messages; yield the node and its reply for each that is answered within ``seconds``.
+
+    Replies are not kept here: together they may not fit into memory.
+    """
     deadline = time.monotonic() + seconds
     waiting = _push(grid, messages)
-    replies = Replies()
     while waiting:
-        for reply in grid.pull_messages(list(waiting)):
-            replies.add(waiting.pop(reply.metadata.reply_to_message_id), reply)
+        pulled = list(grid.pull_messages(list(waiting)))
+        while pulled:
+            reply = pulled.pop(0)
+            yield waiting.pop(reply.metadata.reply_to_message_id), reply
         left = deadline - time.monotonic()
         if not waiting or left <= 0:
             break
         time.sleep(min(_POLL, left))
-    return replies
 
 
 class PendingQueries:

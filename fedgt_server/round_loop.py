@@ -1,11 +1,11 @@
 """The round loop: waiting, checkpoints and a journal around the hooks of the strategy."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from flwr.app import ArrayRecord, ConfigRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedgt_server.checkpoint import Checkpoints
@@ -17,7 +17,7 @@ from fedgt_server.events import (
     StartEvent,
     WarningEvent,
 )
-from fedgt_server.exchange import exchange
+from fedgt_server.exchange import Replies, exchange, replies_as_they_come
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
 from fedgt_server.result import Result, summarise, write_result
@@ -116,12 +116,20 @@ class RoundLoop:
         strategy, limit = self._strategy, WaitLimit(self._config.give_up_after)
         while True:
             messages = strategy.configure_train(number, ArrayRecord(), ConfigRecord(), self._grid)
-            replies = exchange(self._grid, messages, self._config.round_deadline)
-            strategy.members.log_failures(replies)
-            _, metrics = strategy.aggregate_train(number, replies.answers.values())
+            failures = Replies()
+            _, metrics = strategy.aggregate_train(number, self._answers(messages, failures))
             if metrics is not None and strategy.last_round is not None:
                 return strategy.last_round
-            limit.wait(f"round {number}: {strategy.progress()}", replies.raised)
+            limit.wait(f"round {number}: {strategy.progress()}", failures.raised)
+
+    def _answers(self, messages: Iterable[Message], failures: Replies) -> Iterator[Message]:
+        """Yield answers to messages as they come; add the other replies to ``failures``."""
+        for node, reply in replies_as_they_come(self._grid, messages, self._config.round_deadline):
+            if reply.has_error():
+                failures.add(node, reply)
+            else:
+                yield reply
+        self._strategy.members.log_failures(failures)
 
     def _finish(self) -> None:
         messages = self._strategy.finish_messages(self._config.rounds, self._grid)

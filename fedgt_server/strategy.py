@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Container, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
@@ -28,13 +28,22 @@ WEIGHTS = "weights"
 
 
 @dataclass
+class _Accepted:
+    """An update that can be averaged."""
+
+    update: Update  # what the method needs of it until the round is complete
+    size: int  # bytes of the whole message
+    uploads: dict[str, int]  # bytes of its arrays
+
+
+@dataclass
 class _Round:
     """The round that is being played."""
 
     number: int = 0
     started: float = field(default_factory=time.monotonic)
     members: set[str] = field(default_factory=set)  # admitted when it began
-    accepted: dict[str, tuple[Update, int]] = field(default_factory=dict)  # with its bytes
+    accepted: dict[str, _Accepted] = field(default_factory=dict)
 
 
 class FedGTStrategy(Strategy):
@@ -90,7 +99,8 @@ class FedGTStrategy(Strategy):
             self.introduce(grid, arrays)
         self._newcomers.admit(grid, self.members, self.config.round_deadline)
         current = self._enter(server_round)
-        return [
+        # One at a time, as they are sent: together they may not fit into memory.
+        return (
             self._message(
                 node,
                 name,
@@ -98,7 +108,7 @@ class FedGTStrategy(Strategy):
             )
             for node, name in self.members.online(grid).items()
             if name not in current.accepted
-        ]
+        )
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -111,7 +121,7 @@ class FedGTStrategy(Strategy):
         metrics : mean accuracies; None where the round is not complete and may be asked again
         """
         accepted = self._enter(server_round).accepted
-        accepted |= self._accept(replies)
+        accepted.update(self._accept(replies))
         if len(accepted) < self.config.min_institutions:
             logger.warning("round %d is not complete: %s", server_round, self.progress())
             return None, None
@@ -187,11 +197,10 @@ class FedGTStrategy(Strategy):
         best = self.best
         return best.number if best and institution in best.institutions else 0
 
-    def _accept(self, replies: Iterable[Message]) -> dict[str, tuple[Update, int]]:
-        """Return updates that can be averaged, with their size, by institution; log the others."""
+    def _accept(self, replies: Iterable[Message]) -> Iterator[tuple[str, _Accepted]]:
+        """Yield updates that can be averaged, by institution; log the others."""
         profile = self.members.profile
         expected = self._method.expected(profile) if profile else {}
-        accepted = {}
         for reply in replies:
             if reply.has_error():
                 # Not by name: an error reply need not come from the node that it is about.
@@ -213,18 +222,20 @@ class FedGTStrategy(Strategy):
             if problem:
                 logger.warning("the update of %s is left out: %s", name, problem)
             else:
-                accepted[name] = (update, count_bytes(reply.content))
-        return accepted
+                uploads = upload_sizes(update.arrays, profile.parameters if profile else ())
+                kept = self._method.receive(name, update)
+                yield name, _Accepted(kept, count_bytes(reply.content), uploads)
 
     def _aggregate(self, current: _Round) -> RoundEvent:
         """Aggregate a round's updates and return what the journal says of it."""
-        updates = {name: update for name, (update, _) in current.accepted.items()}
+        updates = {name: given.update for name, given in current.accepted.items()}
         report = self._method.aggregate(updates)
+        for given in current.accepted.values():
+            given.update = replace(given.update, arrays={})  # they are not needed any more
         for warning in report.warnings:
             logger.warning("round %d: %s", current.number, warning)
         institutions = {
-            name: self._institution_round(name, update, size)
-            for name, (update, size) in current.accepted.items()
+            name: self._institution_round(name, given) for name, given in current.accepted.items()
         }
         validation = mean_metric(institutions, "val_accuracy")
         selection = mean_metric(institutions, selection_metric(self.config.select_by))
@@ -242,13 +253,12 @@ class FedGTStrategy(Strategy):
         }
         return RoundEvent.model_validate(facts)
 
-    def _institution_round(self, name: str, update: Update, size: int) -> InstitutionRound:
-        parameters = self.members.profile.parameters if self.members.profile else {}
+    def _institution_round(self, name: str, given: _Accepted) -> InstitutionRound:
         facts = {
-            **update.metrics,
-            "warnings": update.warnings,
-            "bytes_up": size,
-            "uploads": upload_sizes(update.arrays, parameters),
+            **given.update.metrics,
+            "warnings": given.update.warnings,
+            "bytes_up": given.size,
+            "uploads": given.uploads,
             "bytes_down": self._bytes_down.get(name, 0),
         }
         return InstitutionRound.model_validate(facts)

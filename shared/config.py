@@ -44,16 +44,17 @@ class RunConfig(BaseModel):
     # --- what to learn from -------------------------------------------------------------------
     dataset: str = Field(
         "consortium",
-        description="name of a dataset in 'fedgt data list'; institutions "
-        "with their own data name its folder in their node-config (data-dir)",
+        description="name of a dataset in 'fedgt data list', or 'own' for the folders of "
+        "'fedgt run --data'; institutions with their own data name its folder in their "
+        "node-config (data-dir)",
     )
     setting: Literal["disjoint", "overlap", "louvain", "unbalanced"] = Field(
         "disjoint", description="how a named dataset is divided among simulated institutions"
     )
     data_dir: str = Field(
         "",
-        description="folder with the raw files of named datasets; empty: "
-        "$FEDGT_DATA, or else the per-user cache",
+        description="folder with the raw files of named datasets, or of dataset 'own' with "
+        "institutions.json; empty: $FEDGT_DATA, or else the per-user cache",
     )
     seed: int = Field(
         0, ge=0, description="random seed of partition, split, initialisation and sampling"
@@ -215,6 +216,12 @@ class RunConfig(BaseModel):
         "one process then write nothing either, not even the best model",
     )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
+    models_memory_mb: int = Field(
+        512,
+        ge=0,
+        description="memory (MiB) of the coordinator for the institutions' models, where each gets "
+        "one of its own; the others are in a scratch file in results-dir",
+    )
 
     # --- the institution's machine ------------------------------------------------------------
     state_dir: str = Field(

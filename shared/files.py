@@ -2,18 +2,17 @@
 
 import errno
 import json
+import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 from shared.errors import FedGTError
 
@@ -29,6 +28,9 @@ _DTYPES = {
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
 }
+_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+# Bytes of a memory-mapped file that stay in memory at most while it is copied.
+_MAPPED = 2**27
 
 
 @contextmanager
@@ -124,14 +126,48 @@ def write_json(
 
 
 def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool = False) -> None:
-    """Write named arrays in the safetensors format, atomically."""
-    with atomic_file(target, durable=durable) as staging:
-        # Not np.ascontiguousarray, which turns a scalar into a vector.
-        contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
-        try:
-            save_file(contiguous, staging)
-        except SafetensorError as error:
-            raise OSError(f"{target} cannot be written: {error}") from None
+    """Write named arrays in the safetensors format, atomically, one after the other.
+
+    The ``safetensors`` package first makes a copy of all of them together.
+    """
+    # Wide types first: then every array starts at a multiple of its item size.
+    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    header, end = {}, 0
+    for name in names:
+        array = tensors[name]
+        if array.dtype not in _CODES:
+            raise FedGTError(f"{name} is of type {array.dtype}: there is no code for it in a file")
+        start, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _CODES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_file(target, durable=durable) as staging, staging.open("wb") as stream:
+        stream.write(len(text).to_bytes(8, "little") + text)
+        for array in release_after_reading(tensors[name] for name in names):
+            stream.write(np.ascontiguousarray(array).data)
+
+
+def release_after_reading(arrays: Iterable[Array]) -> Iterator[Array]:
+    """Yield arrays that are read once, and release what a memory-mapped file takes of memory.
+
+    The arrays stay usable: pages that are read again are loaded again.
+    """
+    held = 0
+    for array in arrays:
+        yield array
+        base: object = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        # Not where it can be written to: a private mapping would lose what was written.
+        if isinstance(base, mmap.mmap) and not array.flags.writeable:
+            held += array.nbytes
+            if held > _MAPPED:
+                base.madvise(mmap.MADV_DONTNEED)
+                held = 0
 
 
 def open_tensors(source: Path) -> dict[str, Array]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli import data_import
+from deploy.cli import data_import, data_schema
 from deploy.cli.output import Json, console, print_json, print_table
 from fedgt_client.data.catalog import CATALOG, find_raw_files
 from fedgt_client.data.paper_statistics import PaperStatistics, paper_statistics
@@ -16,6 +16,7 @@ from fedgt_client.graph import Graph
 from shared.errors import FedGTError
 
 app = typer.Typer(help="Datasets, partitions, and an institution's own data.", no_args_is_help=True)
+app.add_typer(data_schema.app, name="schema")
 app.add_typer(data_import.app)
 
 DataDir = Annotated[

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from deploy.cli.model_options import Data, Institution, ModelFolder, Run, open_trained, steps
+from deploy.cli.model_options import Data, Institution, ModelFolder, Run, open_trained
 from deploy.cli.output import Json, print_json, print_table, status_console
+from deploy.cli.steps import show_steps
 from fedgt_client.assessment import Assessment, SplitAssessment, ThresholdRule, assess
 from fedgt_client.model_card import METRIC_NAMES, balance_warnings
 from fedgt_client.trained_model import Model
@@ -37,7 +38,7 @@ def evaluate(
     needs two classes. The metrics stay at the institution.
     """
     rule = threshold_rule(recall, cost_ratio, positive)
-    with steps(quiet=json) as step:
+    with show_steps(quiet=json) as step:
         source, own = open_trained(model, data, run, institution, step)
         if source.exported:
             raise FedGTError(f"{model} is an exported model: evaluate the kit, and export it again")

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from deploy.cli.model_options import Data, Force, Institution, ModelFolder, Run, open_trained, steps
+from deploy.cli.model_options import Data, Force, Institution, ModelFolder, Run, open_trained
 from deploy.cli.output import Json, print_json, print_table
+from deploy.cli.steps import show_steps
 from fedgt_client.explain import Explanation, Influence
 from fedgt_client.explain import explain as explain_node
 from fedgt_client.explanation_picture import explanation_svg
@@ -39,7 +40,7 @@ def explain(
         raise FedGTError(f"{picture}: the name must end in .svg")
     if picture is not None and picture.exists() and not force:
         raise FedGTError(f"{picture} exists already: choose another file or add --force")
-    with steps(quiet=json) as step:
+    with show_steps(quiet=json) as step:
         source, own = open_trained(model, data, run, institution, step)
         if source.assessment is None:
             step("calibrating on the validation nodes")

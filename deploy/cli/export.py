@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.model_options import Data, Institution, ModelFolder, Run, open_trained, steps
+from deploy.cli.model_options import Data, Institution, ModelFolder, Run, open_trained
 from deploy.cli.output import Json, print_json
+from deploy.cli.steps import show_steps
 from fedgt_client.assessment import assess
 from fedgt_client.exported_model import CARD_FILE, export_model
 from fedgt_client.model_card import model_card
@@ -30,7 +31,7 @@ def export(
     """
     if out.exists():
         raise FedGTError(f"{out} exists already: choose another folder")
-    with steps(quiet=json) as step:
+    with show_steps(quiet=json) as step:
         source, own = open_trained(model, data, run, institution, step)
         if source.exported:
             raise FedGTError(f"{model} is an exported model already: copy the folder")

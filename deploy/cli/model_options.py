@@ -1,14 +1,11 @@
 """What the commands that use a trained model have in common."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from deploy.cli.output import status_console
 from fedgt_client.data.own_data import OwnData
 from fedgt_client.model_source import Source, open_source
 from shared.errors import FedGTError
@@ -48,13 +45,3 @@ def open_trained(
             "run 'fedgt evaluate' with that data first"
         )
     return source, data
-
-
-@contextmanager
-def steps(*, quiet: bool) -> Iterator[Steps]:
-    """Show the step under way and the time it has taken, to people only."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    shown = status_console.is_terminal and not quiet
-    with Progress(*columns, console=status_console, transient=True, disable=not shown) as progress:
-        task = progress.add_task("starting", total=None)
-        yield lambda step: progress.update(task, description=step)

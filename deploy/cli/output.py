@@ -34,3 +34,14 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def print_note(text: str) -> None:
+    """Print a line for people on standard error."""
+    status_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def fold(names: Sequence[str], shown: int = 5) -> str:
+    """Return the first names, and how many there are besides."""
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

@@ -13,9 +13,9 @@ from deploy.cli.model_options import (
     ModelFolder,
     Run,
     open_trained,
-    steps,
 )
 from deploy.cli.output import Json, print_json, status_console
+from deploy.cli.steps import show_steps
 from fedgt_client.predict import calibrated, check_output, write_predictions
 
 
@@ -49,7 +49,7 @@ def predict(
     during a run, with the best model so far.
     """
     check_output(out, force=force)
-    with steps(quiet=json) as step:
+    with show_steps(quiet=json) as step:
         source, base = open_trained(model, data, run, institution, step, changed_data=changed_data)
         own, scores = base, None
         if nodes or edges:

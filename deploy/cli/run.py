@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from click.core import ParameterSource
 
 from deploy.cli.output import Json, print_json, print_table, status_console
 from deploy.cli.progress import round_progress
@@ -18,8 +19,16 @@ from deploy.engines.in_process import (
 )
 from deploy.engines.simulation import run_simulation
 from deploy.settings import resolve_settings
-from fedgt_server.result import Result
+from fedgt_client.data.own_folders import (
+    OWN,
+    check_institutions,
+    name_institutions,
+    write_institutions,
+)
+from fedgt_server.result import Result, read_result
 from shared.config import RunConfig, Scalar
+from shared.errors import FedGTError
+from shared.files import write_json
 
 
 class Engine(StrEnum):
@@ -30,12 +39,26 @@ class Engine(StrEnum):
 
 
 def run(
+    ctx: typer.Context,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER...",
+            help="Own graphs, of 'fedgt data import', instead of a dataset: one institution each, "
+            "named as its folder.",
+        ),
+    ] = None,
+    # What follows the first folder of --data, as in --data bank-a/ bank-b/ bank-c/.
+    more: Annotated[list[Path] | None, typer.Argument(hidden=True)] = None,
     dataset: Annotated[str, typer.Option(help="A name of 'fedgt data list'.")] = "consortium",
     clients: Annotated[int, typer.Option(min=1, help="Simulated institutions.")] = 6,
     setting: Annotated[
         str, typer.Option(help="disjoint, overlap, louvain, unbalanced.")
     ] = "disjoint",
     method: Annotated[str, typer.Option(help="Which method to train.")] = "fedgt",
+    compare: Annotated[
+        str, typer.Option(metavar="METHOD,...", help="Train these methods too, and compare.")
+    ] = "",
     rounds: Annotated[int | None, typer.Option(help="Rounds; default: as configured.")] = None,
     seed: Annotated[int, typer.Option(help="Of partition, split, model and sampling.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Results folder; default: runs/….")] = None,
@@ -48,26 +71,72 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a federation of simulated institutions on this machine."""
-    out = out or Path("runs") / f"{dataset}-{setting}-{clients}-{method}-seed{seed}"
+    """Train a federation of simulated institutions on this machine.
+
+    Of a dataset that is divided among them, or of own graphs, as a rehearsal.
+    The folder of results has each institution's best model.
+    """
+    own = _own_folders(ctx, data or [], more or [])
+    methods = _methods(method, compare)
+    clients = len(own) or clients
+    place = f"{OWN}-{clients}" if own else f"{dataset}-{setting}-{clients}"
+    out = out or Path("runs") / f"{place}-{'-'.join(methods)}-seed{seed}"
     values: dict[str, Scalar] = {
-        "dataset": dataset,
+        "dataset": OWN if own else dataset,
         "setting": setting,
-        "method": method,
         "seed": seed,
-        "data-dir": str(data_dir or ""),
-        "resume": resume,
+        "data-dir": str(out if own else data_dir or ""),
         **({"rounds": rounds} if rounds is not None else {}),
         **parse_settings(settings or []),
     }
-    config = resolve_settings(with_output_paths(values, out, clients), preset=preset)
+    folders = {name: out / name if compare else out for name in methods}
+    configs = {
+        name: resolve_settings(
+            with_output_paths(
+                # A comparison may have ended before this method began.
+                values | {"method": name, "resume": resume and folder.exists()},
+                folder,
+                clients,
+            ),
+            preset=preset,
+        )
+        for name, folder in folders.items()
+    }
     check_output_folder(out, resume=resume)
+    if own:
+        check_institutions(own)
+        write_institutions(out, own)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    result = run_with_progress(config, clients, engine, show=not json)
-    if json:
-        print_json(result.model_dump() | {"out": str(out)})
+    results = {}
+    for name, config in configs.items():
+        done = read_result(folders[name]) if resume and compare else None
+        results[name] = done or run_with_progress(config, clients, engine, show=not json)
+    if compare:
+        _show_comparison(results, out, json=json)
+    elif json:
+        print_json(results[method].model_dump() | {"out": str(out)})
     else:
-        _show(result, out)
+        _show(results[method], out)
+
+
+def _own_folders(ctx: typer.Context, data: list[Path], more: list[Path]) -> dict[str, Path]:
+    """Return the folders of --data by name; empty without the option."""
+    if more and not data:
+        raise FedGTError(f"'{more[0]}' is not an option: name folders after --data")
+    if data:
+        for name in ("dataset", "clients", "setting", "data_dir"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                option = name.replace("_", "-")
+                raise FedGTError(f"--{option} is of named datasets, --data of own graphs: not both")
+    return name_institutions([*data, *more])
+
+
+def _methods(method: str, compare: str) -> list[str]:
+    """Return the methods to train, each once."""
+    others = [name.strip() for name in compare.split(",")] if compare else []
+    if "" in others:
+        raise FedGTError(f"--compare is {compare!r}: expected methods, separated by commas")
+    return list(dict.fromkeys([method, *others]))
 
 
 def run_with_progress(config: RunConfig, clients: int, engine: Engine, *, show: bool) -> Result:
@@ -88,6 +157,30 @@ def _show(result: Result, out: Path) -> None:
     title = f"{result.method}, best round {result.best_round} of {result.rounds}"
     print_table(title, ["institution", "validation %", "test %"], rows)
     print(f"results: {out}")
+
+
+def _show_comparison(results: dict[str, Result], out: Path, *, json: bool) -> None:
+    """Write, and print, the test accuracy of every institution with every method."""
+    write_json(out / "comparison.json", {name: r.model_dump() for name, r in results.items()})
+    if json:
+        print_json(
+            {"out": str(out), "methods": {name: r.model_dump() for name, r in results.items()}}
+        )
+        return
+    institutions = sorted({name for result in results.values() for name in result.per_client})
+    rows = [
+        [name, *(percent(_test_accuracy(result, name)) for result in results.values())]
+        for name in institutions
+    ]
+    rows.append(["mean", *(percent(result.test_accuracy) for result in results.values())])
+    title = "Test accuracy, %"
+    print_table(title, ["institution", *results], rows)
+    print(f"results: {out}")
+
+
+def _test_accuracy(result: Result, institution: str) -> float | None:
+    measured = result.per_client.get(institution)
+    return measured.test_accuracy if measured else None
 
 
 def percent(share: float | None) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from deploy.engines.in_process_grid import InProcessGrid
 from fedgt_client.app import app, clients
+from fedgt_client.data.own_folders import own_institution
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.node import NodeConfig
 from fedgt_server.result import Result
@@ -32,14 +33,17 @@ def with_output_paths(values: dict[str, Scalar], out: Path, clients: int) -> dic
 
 
 def check_output_folder(out: Path, *, resume: bool) -> None:
-    """Refuse to mix two runs in one folder."""
+    """Refuse to mix two runs in one folder, and to resume none."""
+    if resume and not out.exists():
+        raise FedGTError(f"{out} holds no run to resume: leave out --resume, or correct --out")
     if not resume and out.exists() and any(out.iterdir()):
         raise FedGTError(f"{out} holds another run: choose another --out, or add --resume")
 
 
 def check_data(config: RunConfig, clients: int) -> None:
     """Partition the dataset before anything starts, so that an error in it is reported once."""
-    open_institution(NodeConfig(partition_id=0, num_partitions=clients), config)
+    node = NodeConfig(partition_id=0, num_partitions=clients)
+    open_institution(own_institution(node, config), config)
 
 
 def run_in_process(config: RunConfig, clients: int, observe: Observer = lambda _: None) -> Result:

@@ -1,4 +1,4 @@
-"""Parse the cells of a table column as text, numbers or categories.
+"""Parse the cells of a table column as text, numbers, indicators or categories.
 
 Cells are compared without surrounding blanks; a cell of blanks is empty. In a column of numbers
 ``nan`` and ``inf`` are errors, not empty cells.
@@ -21,6 +21,8 @@ _WHOLE_NUMBER = re.compile(r"(-?[0-9]+)\.0+")
 # Doubles represent every whole number up to this one exactly.
 _EXACT = 2.0**53
 _SHOWN_CHARACTERS = 40
+_INDICATORS = ("0", "1", "false", "true")
+_INDICATOR_SPELLINGS = 16  # 1, 1.0, True, TRUE, ...; more distinct texts are something else
 
 
 def as_text(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -66,6 +68,27 @@ def parse_numbers(
         message = f"{float(values[invalid])} is not a finite number"
         raise table.cell_error(invalid, name, f"{message}; leave the cell empty if it is not known")
     return values, missing
+
+
+def parse_indicators(
+    table: TableFile, name: str, column: pa.ChunkedArray
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the column as 0.0 and 1.0, 0 where a cell is empty, and which are; shape (n,)."""
+    expected = (
+        "0 or 1, as the schema says of this column: if it is right, merge the schema with one "
+        "proposed from this table"
+    )
+    codes = category_codes(table, name, column, _INDICATORS, expected)
+    return np.isin(codes, (1, 3)).astype(np.float64), codes < 0
+
+
+def is_indicator(column: pa.ChunkedArray) -> bool:
+    """Return whether all non-empty cells, numbers or text, are 0 and 1, or false and true."""
+    distinct = pc.unique(column.drop_null())
+    if len(distinct) > _INDICATOR_SPELLINGS:
+        return False
+    found = {canonical_spelling(str(value)) for value in distinct.to_pylist()}
+    return bool(found) and (found <= {"0", "1"} or found <= {"false", "true"})
 
 
 def is_numeric_text(text: pa.ChunkedArray) -> bool:

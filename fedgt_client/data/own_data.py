@@ -15,17 +15,11 @@ from scipy import sparse
 
 from fedgt_client.data.columns import category_codes, first_true, positions, quote_cell
 from fedgt_client.data.feature_encoding import encode_features
+from fedgt_client.data.node_ids import duplicates_error, first_rows, parse_ids
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.table_files import TableFile, open_table
-from fedgt_client.data.table_import import (
-    IDS_FILE,
-    ROLES,
-    SUMMARY_FILE,
-    LinkEnds,
-    node_numbers,
-    read_ids,
-)
-from fedgt_client.graph import UNLABELLED, Graph, csr_from_arcs, undirected
+from fedgt_client.data.table_import import IDS_FILE, SUMMARY_FILE, Tables, read_links
+from fedgt_client.graph import UNLABELLED, Graph, weighted_csr, weighted_undirected
 from shared.errors import FedGTError
 
 Table: TypeAlias = Path | str | pa.Table
@@ -39,7 +33,7 @@ class OwnData:
     ids: pa.Array  # shape: (n,), text
     new: NDArray[np.bool_]  # shape: (n,), nodes that were attached
     schema: Schema | None = None  # None: not imported from tables
-    columns: Mapping[str, str] | None = None  # names of the columns with id, label, source, target
+    columns: Mapping[str, str] | None = None  # names by role, as of ``Tables.columns``
 
     @classmethod
     def open(cls, folder: Path) -> "OwnData":
@@ -108,7 +102,10 @@ class OwnData:
         table.require_columns([id_column, *chosen])
         labelled = label_column in table.names
         cells = table.read([id_column, *chosen, *([label_column] if labelled else [])])
-        ids = read_ids(table, id_column, cells.pop(id_column))
+        ids = parse_ids(table, id_column, cells.pop(id_column))
+        if len(first := first_rows(ids)) < len(ids):
+            remedy = "keep one row of each"
+            raise duplicates_error(table, id_column, ids, first, remedy)
         if (known := first_true(positions(ids, self.ids) >= 0)) is not None:
             cell = quote_cell(ids[known].as_py())
             raise table.cell_error(known, id_column, f"the id {cell} is in the graph already")
@@ -143,24 +140,25 @@ class OwnData:
         return replace(self, graph=grown, ids=all_ids, new=np.concatenate([self.new, ~none]))
 
     def _with_links(self, table: TableFile) -> "OwnData":
-        ends = self._read_links(table)
-        sources, targets = (
-            np.concatenate([old, added]) for old, added in zip(self.graph.arcs(), ends, strict=True)
-        )
-        build = csr_from_arcs if self.graph.directed else undirected
-        indptr, indices = build(sources, targets, self.graph.num_nodes)
-        return replace(self, graph=replace(self.graph, indptr=indptr, indices=indices))
-
-    def _read_links(self, table: TableFile) -> LinkEnds:
         assert self.columns is not None
-        names = [self.columns["source"], self.columns["target"]]
-        table.require_columns(names)
-        cells = table.read(names)
-        source, target = (
-            node_numbers(table, name, cells.pop(name), self.ids, "the graph or of the new nodes")
-            for name in names
+        graph, tables = self.graph, Tables(Path(), table.path, **self.columns)
+        table.require_columns(tables.link_columns())
+        added = read_links(table, tables, self.ids, "the graph or of the new nodes")
+        sources, targets = graph.arcs()
+        # An undirected link is stored in both directions, and would be counted twice.
+        kept = np.ones(len(sources), np.bool_) if graph.directed else sources < targets
+        weights = None
+        if graph.weights is not None and added.weights is not None:
+            weights = np.concatenate([graph.weights[kept].astype(np.float64), added.weights])
+        build = weighted_csr if graph.directed else weighted_undirected
+        indptr, indices, weights = build(
+            np.concatenate([sources[kept], added.source]),
+            np.concatenate([targets[kept], added.target]),
+            weights,
+            graph.num_nodes,
         )
-        return source, target
+        grown = replace(graph, indptr=indptr, indices=indices, weights=weights)
+        return replace(self, graph=grown)
 
 
 @dataclass(frozen=True)
@@ -176,9 +174,9 @@ class MemoryTable(TableFile):
             raise FedGTError(f"{self.path} has columns but no rows")
         return {name: self.table.column(self.names.index(name)) for name in names}
 
-    def row_name(self, index: int) -> str:
-        """Return the row, counted from 1."""
-        return f"row {index + 1}"
+    def row_names(self, indexes: Sequence[int]) -> list[str]:
+        """Return the rows, counted from 1."""
+        return [f"row {index + 1}" for index in indexes]
 
 
 def _opened(table: Table, called: str) -> TableFile:
@@ -199,7 +197,7 @@ def _column_names(folder: Path) -> dict[str, str] | None:
     """Return the columns of the import; None where an earlier version wrote the folder."""
     try:
         columns = json.loads((folder / SUMMARY_FILE).read_text())["columns"]
-        return {role: str(columns[role]) for role in ROLES}
+        return Tables(Path(), Path(), **columns).columns()
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -1,29 +1,46 @@
 """Propose a schema from one institution's nodes, for people to review and then share.
 
-The schema discloses the names of columns, rounded means and standard deviations, the distinct
-values of columns that have few of them, and the labels; no rows. A text column with many values,
-or whose values mostly occur once (names, addresses), is left out.
+The schema says itself what it discloses (``schema_disclosure``): rounded figures of columns of
+numbers, the distinct values of columns that have few of them, and the labels; no rows. A text
+column with many values, or whose values mostly occur once (names, addresses), is left out.
 """
 
-import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from fedgt_client.data.column_figures import (
+    CLIP,
+    DIGITS,
+    Figures,
+    indicator_column,
+    numeric_column,
+)
 from fedgt_client.data.columns import (
     as_text,
     canonical_spelling,
     first_non_number,
+    is_indicator,
     is_numeric,
     is_numeric_text,
+    parse_indicators,
     parse_numbers,
 )
-from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema, first_error
+from fedgt_client.data.schema import (
+    AnyColumn,
+    CategoricalColumn,
+    IndicatorColumn,
+    NumericColumn,
+    Schema,
+    first_error,
+    value_order,
+)
+from fedgt_client.data.schema_disclosure import disclosure
 from fedgt_client.data.table_files import TableFile, open_table
 from shared.errors import FedGTError
 
@@ -32,7 +49,6 @@ MAX_CATEGORIES = 100
 _UNIQUE_SHARE = 0.5
 # A category in fewer rows than this may identify somebody: worth a look before sharing.
 _RARE = 5
-_STD_DIGITS = 3
 
 
 @dataclass(frozen=True)
@@ -44,7 +60,16 @@ class ColumnChoices:
     exclude: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
+    linear: tuple[str, ...] = ()  # numeric, not by the logarithm
+    log: tuple[str, ...] = ()  # numeric, by the logarithm
     max_categories: int = MAX_CATEGORIES
+    clip: float = CLIP
+    digits: int = DIGITS
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Columns that hold numbers."""
+        return self.numeric + self.linear + self.log
 
 
 @dataclass(frozen=True)
@@ -53,7 +78,15 @@ class Proposal:
 
     schema: Schema
     omitted: dict[str, str]  # column -> why it is not in the schema
-    notes: list[str]
+    notes: dict[str, list[str]]  # what is worth a look -> in which columns
+
+
+@dataclass(frozen=True)
+class _Notes:
+    columns: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, text: str, column: str) -> None:
+        self.columns.setdefault(text, []).append(column)
 
 
 def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
@@ -63,11 +96,11 @@ def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
     unused = ("", choices.id, *choices.exclude)
     cells = table.read([name for name in table.names if name not in unused])
     labels = _labels(table, choices, cells.pop(choices.label))
-    columns: list[NumericColumn | CategoricalColumn] = []
+    columns: list[AnyColumn] = []
     omitted: dict[str, str] = {}
-    notes: list[str] = []
+    notes = _Notes()
     if len(labels) == 1:
-        notes.append(f"{labels[0]!r} is the only label here: add those of other institutions")
+        notes.add("the only label here: merge with the schemas of other institutions", labels[0])
     for name in list(cells):
         try:
             columns.append(_column(table, name, cells.pop(name), choices, notes))
@@ -76,7 +109,7 @@ def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
     if not columns:
         why = "".join(f"; {name!r}: {reason}" for name, reason in omitted.items())
         raise FedGTError(f"{nodes} has no column to make a feature of{why}")
-    return Proposal(_schema(nodes, columns, labels), omitted, notes)
+    return Proposal(_schema(nodes, columns, labels, choices.digits), omitted, notes.columns)
 
 
 class _OmittedError(Exception):
@@ -84,17 +117,19 @@ class _OmittedError(Exception):
 
 
 def _schema(
-    nodes: Path, columns: list[NumericColumn | CategoricalColumn], labels: tuple[str, ...]
+    nodes: Path, columns: Sequence[AnyColumn], labels: tuple[str, ...], digits: int
 ) -> Schema:
+    rounding = f"Figures are rounded to {digits} significant digits."
+    description = f"Proposed by one institution. {disclosure(columns, labels)} {rounding}"
     try:
-        return Schema(columns=tuple(columns), labels=labels)
+        return Schema(description=description, columns=tuple(columns), labels=labels)
     except ValidationError as error:
         raise FedGTError(f"{nodes} gives no valid schema: {first_error(error)}") from None
 
 
 def _check_choices(table: TableFile, choices: ColumnChoices) -> None:
     table.require_columns([choices.id, choices.label])
-    table.require_columns([*choices.exclude, *choices.categorical, *choices.numeric])
+    table.require_columns([*choices.exclude, *choices.categorical, *choices.numbers])
     if choices.id == choices.label:
         raise FedGTError(f"column {choices.id!r} cannot be the id and the label column")
     uses = {choices.id: "the id column", choices.label: "the label column"}
@@ -102,6 +137,8 @@ def _check_choices(table: TableFile, choices: ColumnChoices) -> None:
         ("excluded", choices.exclude),
         ("categorical", choices.categorical),
         ("numeric", choices.numeric),
+        ("linear", choices.linear),
+        ("log", choices.log),
     ):
         for name in dict.fromkeys(names):
             if uses.setdefault(name, use) != use:
@@ -122,65 +159,71 @@ def _labels(table: TableFile, choices: ColumnChoices, cells: pa.ChunkedArray) ->
 
 
 def _column(
-    table: TableFile, name: str, cells: pa.ChunkedArray, choices: ColumnChoices, notes: list[str]
-) -> NumericColumn | CategoricalColumn:
+    table: TableFile, name: str, cells: pa.ChunkedArray, choices: ColumnChoices, notes: _Notes
+) -> AnyColumn:
+    if name in choices.numbers:
+        return _numeric(table, name, cells, choices, notes)
     if name in choices.categorical:
         return _categorical(table, name, as_text(table, name, cells), choices, notes)
-    if name in choices.numeric or is_numeric(cells):
-        return _numeric(table, name, cells, notes)
     if pa.types.is_temporal(cells.type):
         raise _OmittedError("it holds dates or times: turn them into numbers to use them")
-    try:
-        text = as_text(table, name, cells)
-    except FedGTError:
-        raise _OmittedError(f"it holds {cells.type}, neither text nor numbers") from None
-    if text.null_count == len(text):
+    if not is_numeric(cells):
+        try:
+            cells = as_text(table, name, cells)
+        except FedGTError:
+            raise _OmittedError(f"it holds {cells.type}, neither text nor numbers") from None
+    if cells.null_count == len(cells):
         raise _OmittedError("every cell is empty")
-    if is_numeric_text(text):
-        return _numeric(table, name, text, notes)
-    if reason := _not_categories(text, choices.max_categories):
-        place = table.row_name(first_non_number(text) or 0)
+    if is_indicator(cells):
+        return _indicator(table, name, cells, choices, notes)
+    if is_numeric(cells) or is_numeric_text(cells):
+        return _numeric(table, name, cells, choices, notes)
+    if reason := _not_categories(cells, choices.max_categories):
+        place = table.row_name(first_non_number(cells) or 0)
         raise _OmittedError(f"{reason}; --numeric if it should hold numbers ({place} does not)")
-    return _categorical(table, name, text, choices, notes)
+    return _categorical(table, name, cells, choices, notes)
+
+
+def _indicator(
+    table: TableFile, name: str, cells: pa.ChunkedArray, choices: ColumnChoices, notes: _Notes
+) -> IndicatorColumn:
+    values, missing = parse_indicators(table, name, cells)
+    values = values[~missing]
+    if 0 < min(values.sum(), len(values) - values.sum()) < _RARE:
+        notes.add(f"0 or 1 stands in fewer than {_RARE} rows", name)
+    return indicator_column(name, Figures.of(values).rounded(choices.digits))
 
 
 def _numeric(
-    table: TableFile, name: str, cells: pa.ChunkedArray, notes: list[str]
+    table: TableFile, name: str, cells: pa.ChunkedArray, choices: ColumnChoices, notes: _Notes
 ) -> NumericColumn:
     values, missing = parse_numbers(table, name, cells)
     values = values[~missing]
     if not len(values):
         raise _OmittedError("every cell is empty")
     if values.min() == values.max():
-        notes.append(f"{name}: every cell holds the same number")
+        notes.add("every cell holds the same number, which is the mean", name)
     elif len(values) < _RARE:
-        notes.append(f"{name}: its mean and deviation are of {len(values)} rows only")
-    mean, std = public_scaling(values)
-    if not (math.isfinite(mean) and math.isfinite(std)):
+        notes.add(f"the figures are of fewer than {_RARE} rows", name)
+    elif (values % 1 == 0).all() and len(np.unique(values)) == len(values):
+        notes.add("whole numbers, each in one row: --exclude if they are ids", name)
+    figures = Figures.of(values)
+    if not figures.is_finite:
         raise FedGTError(f"{table.path}, column {name!r}: the numbers are too large to scale")
-    return NumericColumn(name=name, mean=mean, std=std)
-
-
-def public_scaling(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return mean and standard deviation, rounded: exact ones would disclose more about the rows.
-
-    The mean is rounded to about a hundredth of the deviation and not to significant digits:
-    years or timestamps are far from 0.
-    """
-    if values.min() == values.max():
-        std = 1.0
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            std = float(f"{values.std():.{_STD_DIGITS}g}")
-    if not math.isfinite(std):
-        return 0.0, std
-    digits = _STD_DIGITS - 1 - math.floor(math.log10(std))
-    # Adding 0.0 turns -0.0 into 0.0.
-    return round(float(values.mean()), digits) + 0.0, std
+    scale = "log" if name in choices.log else "linear" if name in choices.linear else None
+    logs = None
+    if values.min() >= 0:
+        logs = Figures.of(np.log1p(values)).rounded(choices.digits)
+    elif scale == "log":
+        row = int(np.flatnonzero(~missing)[values.argmin()])
+        message = f"{values.min():g} is negative: the column cannot be --log"
+        raise table.cell_error(row, name, message)
+    rounded = figures.rounded(choices.digits)
+    return numeric_column(name, rounded, logs, scale=scale, clip=choices.clip)
 
 
 def _categorical(
-    table: TableFile, name: str, text: pa.ChunkedArray, choices: ColumnChoices, notes: list[str]
+    table: TableFile, name: str, text: pa.ChunkedArray, choices: ColumnChoices, notes: _Notes
 ) -> CategoricalColumn:
     distinct, counts = _distinct(text)
     place = f"{table.path}, column {name!r}"
@@ -191,10 +234,8 @@ def _categorical(
             f"{place}: {len(distinct)} distinct values are more than "
             f"--max-categories {choices.max_categories}: raise it or --exclude the column"
         )
-    if rare := sum(count < _RARE for count in counts):
-        notes.append(
-            f"{name}: {rare} of {len(distinct)} categories stand in fewer than {_RARE} rows"
-        )
+    if any(count < _RARE for count in counts):
+        notes.add(f"some categories stand in fewer than {_RARE} rows", name)
     return CategoricalColumn(name=name, categories=tuple(distinct))
 
 
@@ -220,11 +261,5 @@ def _distinct(text: pa.ChunkedArray) -> tuple[list[str], list[int]]:
     for entry in pc.value_counts(text.drop_null()).to_pylist():
         value = canonical_spelling(entry["values"])
         counts[value] = counts.get(value, 0) + entry["counts"]
-    order = sorted(counts, key=_sort_key)
+    order = sorted(counts, key=value_order)
     return order, [counts[value] for value in order]
-
-
-def _sort_key(value: str) -> tuple[float, str]:
-    """Return a sort key that puts whole numbers by size before words."""
-    whole = value.removeprefix("-")
-    return (float(value) if whole.isascii() and whole.isdigit() else math.inf, value)

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from shared.errors import FedGTError
 
@@ -47,8 +49,12 @@ class TableFile(ABC):
         """Return the named columns; there is at least one row, and an empty CSV cell is null."""
 
     @abstractmethod
+    def row_names(self, indexes: Sequence[int]) -> list[str]:
+        """Return the names of the rows at ``indexes``, which count from 0."""
+
     def row_name(self, index: int) -> str:
-        """Return the name of the row at ``index``, which counts from 0."""
+        """Return the name of one row."""
+        return self.row_names([index])[0]
 
     def cell_error(self, index: int, column: str, message: str) -> FedGTError:
         """Return the error for one cell."""
@@ -131,12 +137,20 @@ class CsvTable(TableFile):
             raise FedGTError(f"{self.path} has a header but no rows")
         return {name: table.column(place) for place, name in enumerate(names)}
 
-    def row_name(self, index: int) -> str:
-        """Return the line an editor shows, and the row."""
+    def row_names(self, indexes: Sequence[int]) -> list[str]:
+        """Return the lines an editor shows, and the rows."""
+        lines: dict[int, int] = {}
         for found, (line, _) in enumerate(self._records()):
-            if found == index:
-                return f"line {line} (data row {index + 1})"
-        return f"data row {index + 1}"
+            if found in indexes:
+                lines[found] = line
+            if found >= max(indexes):
+                break
+        return [
+            f"line {lines[index]} (data row {index + 1})"
+            if index in lines
+            else f"data row {index + 1}"
+            for index in indexes
+        ]
 
     def _records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Yield first line and cells of every data row. Slow: only for error messages.
@@ -225,9 +239,34 @@ class ParquetTable(TableFile):
             raise FedGTError(f"{self.path} is a damaged Parquet file: {_one_line(error)}") from None
         return {name: table.column(field) for name, field in zip(names, raw, strict=True)}
 
-    def row_name(self, index: int) -> str:
-        """Return the row, counted from 1."""
-        return f"row {index + 1}"
+    def row_names(self, indexes: Sequence[int]) -> list[str]:
+        """Return the rows, counted from 1."""
+        return [f"row {index + 1}" for index in indexes]
+
+
+@dataclass(frozen=True)
+class SelectedRows(TableFile):
+    """Some rows of another table; errors name them as in the file."""
+
+    table: TableFile
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: TableFile, rows: NDArray[np.int64]) -> "SelectedRows":
+        """Select rows by their indexes, which count from 0."""
+        return cls(table.path, table.names, table, rows)
+
+    def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+        """Return the selected rows of the named columns."""
+        return self.select(self.table.read(names))
+
+    def select(self, columns: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+        """Return the selected rows of columns that were read from the whole table."""
+        return {name: column.take(pa.array(self.rows)) for name, column in columns.items()}
+
+    def row_names(self, indexes: Sequence[int]) -> list[str]:
+        """Return the names of the rows in the file."""
+        return self.table.row_names([int(self.rows[index]) for index in indexes])
 
 
 def _distinct_names(path: Path, names: Sequence[str]) -> tuple[str, ...]:

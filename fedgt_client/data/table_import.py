@@ -1,13 +1,12 @@
 """Import an institution's own tables (such as accounts and transfers) as a graph.
 
-Node i is row i of the nodes file. Ids are compared as text without surrounding blanks: 7 in a
-column of numbers equals "7" in a CSV file, and "007" is another id. Labels may be missing: such
+Node i is row i of the nodes file, not counting dropped duplicates. Labels may be missing: such
 nodes are UNLABELLED and in no split.
 """
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,28 +15,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fedgt_client.data.columns import (
-    as_text,
-    category_codes,
-    first_true,
-    positions,
-    quote_cell,
-    to_numpy,
-)
-from fedgt_client.data.feature_encoding import Features, Progress, encode_features
+from fedgt_client.data.columns import as_text, category_codes, first_true, parse_numbers
+from fedgt_client.data.feature_encoding import CellCounts, Features, Progress, encode_features
+from fedgt_client.data.node_ids import duplicates_error, first_rows, node_numbers, parse_ids
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
-from fedgt_client.data.table_files import TableFile, open_table
-from fedgt_client.graph import SPLITS, UNLABELLED, Graph, csr_from_arcs, undirected
+from fedgt_client.data.table_files import SelectedRows, TableFile, open_table
+from fedgt_client.graph import SPLITS, UNLABELLED, Graph, weighted_csr, weighted_undirected
 from shared.errors import FedGTError
 from shared.files import atomic_folder, write_json
 
 IDS_FILE = "ids.parquet"
 SUMMARY_FILE = "summary.json"
-# Columns that tables of new nodes and links need, too.
-ROLES = ("id", "label", "source", "target")
 
-LinkEnds = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+@dataclass(frozen=True)
+class Links:
+    """Rows of the edges file: ends as node numbers, and a weight of each or none."""
+
+    source: NDArray[np.int64]  # shape: (rows,)
+    target: NDArray[np.int64]  # shape: (rows,)
+    weights: NDArray[np.float64] | None  # shape: (rows,)
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,16 @@ class Tables:
     source: str
     target: str
     split: str | None = None
+    weight: str | None = None
+
+    def columns(self) -> dict[str, str]:
+        """Return the names of the columns by their roles, without those that are not used."""
+        roles = {role: value for role, value in asdict(self).items() if isinstance(value, str)}
+        return {role: roles[role] for role in sorted(roles)}
+
+    def link_columns(self) -> list[str]:
+        """Return the columns to read of the edges file."""
+        return [self.source, self.target] + ([self.weight] if self.weight else [])
 
 
 @dataclass(frozen=True)
@@ -60,22 +68,26 @@ class Summary:
     nodes: int
     links: int
     directed: bool
-    duplicates: int  # links dropped because another row states them
+    weighted: bool
+    duplicates: int  # links dropped, or added to the weight of another, as parallel to it
     self_loops: int  # links dropped because they join a node to itself
     labelled: int
     unlabelled: int
-    imputed: int  # empty numeric cells, set to the schema's mean
+    imputed: int  # empty numbers and indicators, set to the schema's mean
     imputed_columns: dict[str, int]
+    clipped: int  # numbers beyond the schema's range, set to its end
+    clipped_columns: dict[str, int]
     missing_categories: int  # empty categorical cells, set to zeros
     missing_categories_columns: dict[str, int]
     features: int
     classes: int
     class_counts: dict[str, int]
     split: dict[str, int]
-    split_without_label: int  # nodes with an entry in the split column but no label
     ignored_columns: list[str]
     schema_digest: str
-    columns: dict[str, str]  # id, label, source, target: whoever adds nodes later uses the same
+    columns: dict[str, str]  # names by role (id, label, …), for nodes and links added later
+    duplicate_ids: int = 0  # rows dropped because an earlier one has the same id
+    split_without_label: int = 0  # nodes with an entry in the split column but no label
 
 
 @dataclass(frozen=True)
@@ -107,54 +119,82 @@ def import_tables(
     *,
     seed: int = 0,
     directed: bool = False,
+    keep_first: bool = False,
     progress: Progress = lambda step: None,
 ) -> Imported:
     """Read, check and encode an institution's tables.
 
-    Without a split column the labelled nodes are split 20/40/40 at random by ``seed``.
+    Without a split column the labelled nodes are split 20/40/40 at random by ``seed``. With
+    ``keep_first`` the first row of a repeated id is used; otherwise such an id is an error.
     """
     _check_roles(tables, schema)
     nodes, edges = open_table(tables.nodes), open_table(tables.edges)
     chosen = [column.name for column in schema.columns]
-    roles = [tables.id, tables.label] + ([tables.split] if tables.split else [])
-    nodes.require_columns(roles + chosen)
-    edges.require_columns([tables.source, tables.target])
+    roles = [tables.label] + ([tables.split] if tables.split else [])
+    nodes.require_columns([tables.id, *roles, *chosen])
+    edges.require_columns(tables.link_columns())
 
     progress(f"reading {tables.nodes.name}")
-    columns = nodes.read(roles + chosen)
-    ids = read_ids(nodes, tables.id, columns.pop(tables.id))
+    columns = nodes.read([tables.id, *roles, *chosen])
+    ids = parse_ids(nodes, tables.id, columns.pop(tables.id))
+    repeated = len(ids) - len(first := first_rows(ids))
+    if repeated and not keep_first:
+        remedy = "--on-duplicate first keeps the first row of each"
+        raise duplicates_error(nodes, tables.id, ids, first, remedy)
+    if repeated:
+        nodes = selected = SelectedRows.of(nodes, first)
+        ids, columns = ids.take(pa.array(first)), selected.select(columns)
     expected = "a label of the schema"
     labels = category_codes(nodes, tables.label, columns.pop(tables.label), schema.labels, expected)
     split = None if tables.split is None else _split(nodes, tables.split, columns.pop(tables.split))
     features = encode_features(nodes, columns, schema, progress)
 
     progress(f"reading {tables.edges.name}")
-    ends = _link_ends(edges, tables, ids)
+    links = read_links(edges, tables, ids, str(nodes.path))
     progress("building the graph")
-    indptr, indices = (csr_from_arcs if directed else undirected)(*ends, len(ids))
-    if not len(indices):
+    graph = _graph(schema, labels, split, features, links, directed=directed)
+    if not len(graph.indices):
         raise FedGTError(f"{tables.edges} has no link between two different nodes")
-    labelled = labels != UNLABELLED
-    masks = {
-        name: np.zeros(len(ids), np.bool_) if split is None else (split == place) & labelled
-        for place, name in enumerate(SPLITS)
-    }
-    graph = Graph(
+    if split is None:
+        graph = split_graph(graph, DEFAULT_RATIOS, seed)
+    without_label = 0 if split is None else int(((split >= 0) & (labels == UNLABELLED)).sum())
+    ignored = [name for name in nodes.names if name not in ("", tables.id, *roles, *chosen)]
+    summary = _summary(graph, links, features.counts, schema.digest(), ignored, tables)
+    summary = replace(summary, duplicate_ids=repeated, split_without_label=without_label)
+    return Imported(graph, ids, schema, summary)
+
+
+def _graph(
+    schema: Schema,
+    labels: NDArray[np.int64],
+    split: NDArray[np.int64] | None,
+    features: Features,
+    links: Links,
+    *,
+    directed: bool,
+) -> Graph:
+    """Build the graph; without ``split`` no node is in one."""
+    build = weighted_csr if directed else weighted_undirected
+    indptr, indices, weights = build(links.source, links.target, links.weights, len(labels))
+    train, val, test = (
+        np.zeros(len(labels), np.bool_)
+        if split is None
+        else (split == place) & (labels != UNLABELLED)
+        for place in range(len(SPLITS))
+    )
+    return Graph(
         indptr=indptr,
         indices=indices,
         features=features.matrix,
         labels=labels,
+        train=train,
+        val=val,
+        test=test,
         feature_names=schema.feature_names,
         class_names=schema.labels,
         directed=directed,
-        **masks,
+        weights=weights,
     )
-    if split is None:
-        graph = split_graph(graph, DEFAULT_RATIOS, seed)
-    without_label = 0 if split is None else int(((split >= 0) & ~labelled).sum())
-    ignored = [name for name in nodes.names if name and name not in roles + chosen]
-    summary = _summary(graph, ends, features, without_label, ignored, schema.digest(), tables)
-    return Imported(graph, ids, schema, summary)
 
 
 def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
@@ -188,26 +228,11 @@ def _check_roles(tables: Tables, schema: Schema) -> None:
         if name in seen:
             raise FedGTError(f"column {name!r} cannot be the {use} column and {seen[name]}")
         seen[name] = f"the {use} column"
-    if tables.source == tables.target:
-        raise FedGTError(f"column {tables.source!r} cannot be the source and the target column")
-
-
-def read_ids(table: TableFile, name: str, column: pa.ChunkedArray) -> pa.Array:
-    """Return the ids as text, checked to be present and distinct; shape (n,)."""
-    ids = as_text(table, name, column).combine_chunks()
-    if ids.null_count:
-        raise table.cell_error(_first_null(ids), name, "the id is empty")
-    distinct = pc.unique(ids)
-    if len(distinct) < len(ids):
-        _, firsts = np.unique(positions(ids, distinct), return_index=True)
-        repeated = np.ones(len(ids), np.bool_)
-        repeated[firsts] = False
-        index = int(np.flatnonzero(repeated)[0])
-        earlier = pc.index(ids, ids[index]).as_py()
-        cell = quote_cell(ids[index].as_py())
-        message = f"the id {cell} occurs already in {table.row_name(earlier)}"
-        raise table.cell_error(index, name, message)
-    return ids
+    ends = {tables.source: "source"}
+    for use, name in (("target", tables.target), ("weight", tables.weight)):
+        if name in ends:
+            raise FedGTError(f"column {name!r} cannot be the {ends[name]} and the {use} column")
+        ends[str(name)] = use
 
 
 def _split(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.int64]:
@@ -216,64 +241,65 @@ def _split(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.i
     return category_codes(table, name, text, SPLITS, "train, val, test or empty")
 
 
-def _link_ends(table: TableFile, tables: Tables, ids: pa.Array) -> LinkEnds:
-    """Return source and target of every link as node numbers, each of shape (rows,)."""
-    columns = table.read([tables.source, tables.target])
+def read_links(table: TableFile, tables: Tables, ids: pa.Array, known: str) -> Links:
+    """Read the ends of every link, and the weight if a column of it is named.
+
+    The ends must be among ``ids``, which are those of ``known``.
+    """
+    columns = table.read(tables.link_columns())
     source, target = (
-        node_numbers(table, name, columns.pop(name), ids, str(tables.nodes))
+        node_numbers(table, name, columns.pop(name), ids, known)
         for name in (tables.source, tables.target)
     )
-    return source, target
+    if tables.weight is None:
+        return Links(source, target, None)
+    return Links(source, target, _weights(table, tables.weight, columns.pop(tables.weight)))
 
 
-def node_numbers(
-    table: TableFile, name: str, column: pa.ChunkedArray, ids: pa.Array, known_from: str
-) -> NDArray[np.int64]:
-    """Return the position in ``ids`` of every cell; the error for another says ``known_from``."""
-    text = as_text(table, name, column)
-    if text.null_count:
-        raise table.cell_error(_first_null(text), name, "the id is empty")
-    found = positions(text, ids)
-    if (unknown := first_true(found < 0)) is not None:
-        cell = quote_cell(text[unknown].as_py())
-        raise table.cell_error(unknown, name, f"{cell} is not an id of {known_from}")
-    return found
-
-
-def _first_null(column: pa.ChunkedArray) -> int:
-    return int(to_numpy(pc.is_null(column)).argmax())
+def _weights(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return the weights, checked to be positive as float32 too, as graphs store them; (rows,)."""
+    values, empty = parse_numbers(table, name, column)
+    if (missing := first_true(empty)) is not None:
+        raise table.cell_error(missing, name, "the weight is empty")
+    with np.errstate(over="ignore"):
+        stored = values.astype(np.float32)
+    if (invalid := first_true(~((stored > 0) & np.isfinite(stored)))) is not None:
+        message = f"the weight {values[invalid]:g} is not a positive number (of 32 bits)"
+        raise table.cell_error(invalid, name, message)
+    return values
 
 
 def _summary(
     graph: Graph,
-    ends: LinkEnds,
-    features: Features,
-    without_label: int,
-    ignored: list[str],
+    links: Links,
+    cells: CellCounts,
     schema_digest: str,
+    ignored: list[str],
     tables: Tables,
 ) -> Summary:
-    self_loops = int((ends[0] == ends[1]).sum())
+    self_loops = int((links.source == links.target).sum())
     labels = graph.labels[graph.labels != UNLABELLED]
     counts = np.bincount(labels, minlength=graph.num_classes).tolist()
     return Summary(
         nodes=graph.num_nodes,
         links=graph.num_edges,
         directed=graph.directed,
-        duplicates=len(ends[0]) - self_loops - graph.num_edges,
+        weighted=graph.weights is not None,
+        duplicates=len(links.source) - self_loops - graph.num_edges,
         self_loops=self_loops,
         labelled=len(labels),
         unlabelled=graph.num_nodes - len(labels),
-        imputed=sum(features.imputed.values()),
-        imputed_columns=dict(features.imputed),
-        missing_categories=sum(features.missing.values()),
-        missing_categories_columns=dict(features.missing),
+        imputed=cells.imputed.total(),
+        imputed_columns=dict(cells.imputed),
+        clipped=cells.clipped.total(),
+        clipped_columns=dict(cells.clipped),
+        missing_categories=cells.missing.total(),
+        missing_categories_columns=dict(cells.missing),
         features=graph.num_features,
         classes=graph.num_classes,
         class_counts=dict(zip(graph.class_names, counts, strict=True)),
         split={name: int(getattr(graph, name).sum()) for name in SPLITS},
-        split_without_label=without_label,
         ignored_columns=ignored,
         schema_digest=schema_digest,
-        columns={role: getattr(tables, role) for role in ROLES},
+        columns=tables.columns(),
     )

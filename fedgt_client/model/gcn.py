@@ -14,7 +14,10 @@ from fedgt_client.model.graph_tensors import GraphTensors
 
 
 class GCN(GraphModel):
-    """Â ReLU(… Â X W) W on the whole subgraph, with Â the normalised adjacency with self-loops."""
+    """Â ReLU(… Â X W) W on the whole subgraph, with Â the normalised adjacency with self-loops.
+
+    Links count by their weights where the graph has some.
+    """
 
     def __init__(
         self, features: int, classes: int, *, width: int, layers: int, dropout: float
@@ -26,7 +29,7 @@ class GCN(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Return class scores of ``nodes``, shape (len(nodes), classes)."""
-        edge_index, weights = gcn_norm(graph.edge_index(), num_nodes=graph.num_nodes)
+        edge_index, weights = gcn_norm(graph.edge_index(), graph.weights, num_nodes=graph.num_nodes)
         hidden: Features = graph.features
         for depth, layer in enumerate(list[GCNConv](self.layers)):
             if depth:

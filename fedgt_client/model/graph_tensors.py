@@ -24,6 +24,7 @@ class GraphTensors:
     neighbours: Tensor  # shape: (m,)
     labels: Tensor  # shape: (n,)
     splits: dict[str, Tensor]  # node ids of train, val and test
+    weights: Tensor | None = None  # shape: (m,), of the arcs, 1 in the mean
 
     @classmethod
     def of(
@@ -41,6 +42,7 @@ class GraphTensors:
             splits={
                 name: to_tensor(np.flatnonzero(getattr(graph, name)), device) for name in SPLITS
             },
+            weights=None if graph.weights is None else _relative(graph.weights, device),
         )
 
     @property
@@ -69,3 +71,13 @@ class GraphTensors:
         """Return the arcs from each neighbour to the node whose row it is in, shape (2, m)."""
         rows = self.all_nodes().repeat_interleave(self.indptr.diff())
         return torch.stack([self.neighbours, rows])
+
+
+def _relative(weights: np.ndarray, device: torch.device) -> Tensor:
+    """Divide arc weights by their mean, shape (m,).
+
+    So a self-loop of weight 1, as graph convolutions add, counts as much as a mean link,
+    in whatever unit the weights are.
+    """
+    mean = np.mean(weights, dtype=np.float64) if len(weights) else 1.0
+    return to_tensor((weights / mean).astype(np.float32), device)

@@ -61,14 +61,22 @@ class MaskedGCN(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Return class scores of ``nodes``, shape (len(nodes), classes)."""
-        hidden = self.representations(graph.features, graph.num_nodes, graph.edge_index())
+        hidden = self.representations(
+            graph.features, graph.num_nodes, graph.edge_index(), graph.weights
+        )
         hidden = hidden.index_select(0, nodes)
         hidden = dropped(functional.relu(hidden), self._dropout, training=self.training)
         return torch.as_tensor(self.head(hidden) + self.head.bias)
 
-    def representations(self, features: Features, count: int, edge_index: Tensor) -> Tensor:
+    def representations(
+        self,
+        features: Features,
+        count: int,
+        edge_index: Tensor,
+        edge_weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the output of the last convolution for all ``count`` nodes, shape (n, d)."""
-        (sources, targets), weights = gcn_norm(edge_index, num_nodes=count)
+        (sources, targets), weights = gcn_norm(edge_index, edge_weights, num_nodes=count)
         first, *others = cast(list[Masked], list(self.layers))
 
         def spread(values: Tensor, layer: Masked) -> Tensor:

@@ -1,13 +1,14 @@
 """The interface of every method's server half, and what a method says about itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from shared.config import RunConfig, Scalar
+from shared.files import release_after_reading
 from shared.wire import Arrays, Profile, Update
 
 
@@ -37,13 +38,22 @@ class ServerMethod(ABC):
     def message(self, institution: str) -> Arrays:
         """Return what ``institution`` gets next; it may never have answered before."""
 
+    def receive(self, institution: str, update: Update) -> Update:
+        """Take in an admitted update when it comes; return what ``aggregate`` needs of it.
+
+        A round's updates together may not fit into memory. A method that can take them in one by
+        one returns them without arrays; by default they are kept as they are. What is sent does
+        not change before ``aggregate``; another update of the same round replaces the first.
+        """
+        return update
+
     @abstractmethod
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
-        """Aggregate a round's admitted updates, by institution."""
+        """Aggregate a round's admitted updates, by institution, as ``receive`` returned them."""
 
     @abstractmethod
     def state_dict(self) -> Arrays:
-        """Return all that later rounds need."""
+        """Return all that later rounds need; valid until the next round."""
 
     @abstractmethod
     def load_state_dict(self, saved: Arrays) -> None:
@@ -85,9 +95,15 @@ def join_groups(groups: Mapping[str, Mapping[str, np.ndarray]]) -> Arrays:
 
 def split_groups(saved: Arrays, *groups: str) -> list[Arrays]:
     """Return copies of the arrays of each of ``groups``, by name in sorted order."""
-    found: dict[str, Arrays] = {group: {} for group in groups}
-    for key, array in sorted(saved.items()):
-        group, name = key.split("/", 1)
-        if group in found:
-            found[group][name] = np.array(array)
-    return list(found.values())
+    return [
+        {name: np.array(array) for name, array in group_items(saved, group)} for group in groups
+    ]
+
+
+def group_items(saved: Arrays, group: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield names and arrays of a group, sorted by name, each of which is read once."""
+    prefix = f"{group}/"
+    keys = sorted(key for key in saved if key.startswith(prefix))
+    arrays = release_after_reading(saved[key] for key in keys)
+    for key, array in zip(keys, arrays, strict=True):
+        yield key.removeprefix(prefix), array

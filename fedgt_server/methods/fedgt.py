@@ -1,13 +1,20 @@
 """FedGT at the coordinator, Algorithm 3."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from fedgt_server.aggregation import personalised_global_nodes
+from fedgt_server.aggregation import Array32, personalised_global_nodes
 from fedgt_server.methods.base import MethodInfo, RoundReport, join_groups, split_groups
-from fedgt_server.methods.personalised import Array32, PersonalisedAveraging
-from fedgt_server.transport import Floats, centred, denoised, transport
+from fedgt_server.methods.personalised import PersonalisedAveraging
+from fedgt_server.transport import (
+    Floats,
+    centred,
+    denoised,
+    transport_blocks,
+    transport_similarity,
+)
 from shared.config import RunConfig
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
 
@@ -37,14 +44,26 @@ class FedGT(PersonalisedAveraging):
             arrays[GLOBAL_NODES] = self._sent_nodes[institution]
         return arrays
 
+    def receive(self, institution: str, update: Update) -> Update:
+        """Add Δθ_i to θ̂_i, and keep μ_i and what institutions are compared by."""
+        arrays = update.arrays
+        change = self._add_change(institution, arrays)
+        if GLOBAL_NODES in arrays:
+            # A copy: it may be a part of the whole message.
+            self._nodes[institution] = np.array(arrays[GLOBAL_NODES])
+        if self._config.similarity == "update":
+            self._set_trait(institution, change)
+        elif self._config.similarity == "label":
+            self._set_trait(institution, arrays[LABEL_DISTRIBUTION])
+        return replace(update, arrays={})
+
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
         """Apply equations 7 and 8 for every institution that has ever answered."""
-        for name, update in updates.items():
-            self._record(name, update.arrays)
-        similarity, plans = self._compare()
-        weights = self._average(similarity, updates)
-        if plans:
-            self._average_nodes(weights, plans)
+        self._receive_all(updates)
+        similarity = self._similarity()
+        weights = self._weights(similarity, updates)
+        self._average(weights)
+        self._average_nodes(weights)
         return self._report(similarity, weights)
 
     def state_dict(self) -> Arrays:
@@ -57,47 +76,49 @@ class FedGT(PersonalisedAveraging):
         super().load_state_dict(saved)
         self._nodes, self._sent_nodes = split_groups(saved, "nodes", "sent_nodes")
 
-    def _record(self, name: str, arrays: Arrays) -> None:
-        change = self._add_change(name, arrays)
-        if GLOBAL_NODES in arrays:
-            self._nodes[name] = arrays[GLOBAL_NODES]
-        if self._config.similarity == "update":
-            self._traits[name] = change
-        elif self._config.similarity == "label":
-            self._traits[name] = arrays[LABEL_DISTRIBUTION]
+    def _similarity(self) -> Floats:
+        """Return the similarity of all institutions, shape (M, M)."""
+        config = self._config
+        if config.similarity in ("update", "label"):
+            return self._trait_similarity()
+        if not self._have_nodes():
+            return np.eye(len(self._institutions()))
+        fingerprints = self._points(-1)  # the last set
+        similarity = transport_similarity(fingerprints, config.similarity)
+        if config.ldp != "off" and config.denoise_similarity:
+            similarity = denoised(similarity, fingerprints, 2.0 * config.ldp_noise**2)
+        return similarity
 
-    def _compare(self) -> tuple[Floats, list[Floats]]:
-        """Return the similarity, shape (M, M), and the plans that align each set of global nodes.
-
-        Each plan has shape (M, M, n_g, n_g).
-        """
-        config, names, plans = self._config, self._institutions(), []
-        by_trait = config.similarity in ("update", "label")
-        similarity = np.eye(len(names))
-        if all(name in self._nodes for name in names):
-            nodes = np.stack([self._nodes[name] for name in names]).astype(np.float64)
-            for index in range(nodes.shape[1]):
-                points = centred(nodes[:, index]) if config.centre_fingerprints else nodes[:, index]
-                # The last set is the institutions' fingerprint: its similarity is the one kept.
-                similarity, plan = transport(points, "hungarian" if by_trait else config.similarity)
-                plans.append(plan)
-                if config.ldp != "off" and config.denoise_similarity:
-                    similarity = denoised(similarity, points, 2.0 * config.ldp_noise**2)
-        return (self._trait_similarity() if by_trait else similarity), plans
-
-    def _average_nodes(self, weights: Floats, plans: list[Floats]) -> None:
+    def _average_nodes(self, weights: Array32) -> None:
         """Compute μ̂ of the sets that are attended to; a separate fingerprint is not averaged."""
-        attended = plans if self._config.global_node_sets == "input" else plans[:-1]
-        names = self._institutions()
-        nodes = np.stack([self._nodes[name] for name in names])
+        if not self._have_nodes():
+            return
+        config, names = self._config, self._institutions()
+        sets = len(self._nodes[names[0]])
+        attended = sets if config.global_node_sets == "input" else sets - 1
+        plan = "hungarian" if config.similarity in ("update", "label") else config.similarity
         averaged = np.stack(
             [
-                personalised_global_nodes(weights, nodes[:, index], plan)
-                for index, plan in enumerate(attended)
+                personalised_global_nodes(
+                    weights, self._set(index), transport_blocks(self._points(index), plan)
+                )
+                for index in range(attended)
             ],
             axis=1,
         )  # shape: (M, attended sets, n_g, d)
         self._sent_nodes = dict(zip(names, averaged, strict=True))
+
+    def _have_nodes(self) -> bool:
+        return all(name in self._nodes for name in self._institutions())
+
+    def _set(self, index: int) -> Array32:
+        """Return one set of every institution's global nodes, shape (M, n_g, d)."""
+        return np.stack([self._nodes[name][index] for name in self._institutions()])
+
+    def _points(self, index: int) -> Floats:
+        """Return a set as it is compared, shape (M, n_g, d)."""
+        points = self._set(index).astype(np.float64)
+        return centred(points) if self._config.centre_fingerprints else points
 
 
 INFO = MethodInfo(

@@ -1,6 +1,7 @@
 """FED-PUB at the coordinator (Baek et al. 2023, section 4.1)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fedgt_server.methods.base import BASELINE_DEFAULTS, MethodInfo, RoundReport
 from fedgt_server.methods.personalised import PersonalisedAveraging
@@ -18,13 +19,19 @@ class FedPub(PersonalisedAveraging):
         """Expect Δθ without the masks, and the functional embedding."""
         return super().expected(profile) | {FUNCTIONAL_EMBEDDING: [self._config.hidden]}
 
+    def receive(self, institution: str, update: Update) -> Update:
+        """Add Δθ_i to θ̂_i, and keep the functional embedding."""
+        self._add_change(institution, update.arrays)
+        self._set_trait(institution, update.arrays[FUNCTIONAL_EMBEDDING])
+        return replace(update, arrays={})
+
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
         """Average with S_ij = cos(h_i, h_j)."""
-        for name, update in updates.items():
-            self._add_change(name, update.arrays)
-            self._traits[name] = update.arrays[FUNCTIONAL_EMBEDDING]
+        self._receive_all(updates)
         similarity = self._trait_similarity()
-        return self._report(similarity, self._average(similarity, updates))
+        weights = self._weights(similarity, updates)
+        self._average(weights)
+        return self._report(similarity, weights)
 
 
 INFO = MethodInfo(

@@ -109,10 +109,9 @@ def row_owners(institutions: int, rows: int, turn: int) -> NDArray[np.int64]:
 def distribute_rows(offered: Mapping[str, Array32], institution: str, turn: int) -> Array32:
     """Return the rows of others that ``institution`` gets, shape (rows, p)."""
     names = sorted(offered)
-    stacked = np.stack([offered[name] for name in names])  # shape: (M, rows, p)
-    rows = np.arange(stacked.shape[1])
-    mine = row_owners(len(names), len(rows), turn)[names.index(institution)]
-    return np.asarray(stacked[mine, rows])
+    count = len(offered[institution])
+    mine = row_owners(len(names), count, turn)[names.index(institution)]
+    return np.stack([offered[names[owner]][row] for row, owner in enumerate(mine)])
 
 
 def return_gradients(

@@ -1,11 +1,11 @@
 """GCFL+ at the coordinator (Xie et al. 2021, Algorithm 1 and section 4.3)."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedgt_server.aggregation import averaged_step, example_weights
+from fedgt_server.aggregation import averaged_step
 from fedgt_server.clustering import minimum_cut, warping_distances
 from fedgt_server.methods.base import (
     SAGE_DEFAULTS,
@@ -23,8 +23,6 @@ _ROUNDS_BEFORE_SPLIT = 20
 _WINDOW = 5
 # Their ε1 / ε2.
 _STALLED = 0.5
-
-Array32 = NDArray[np.float32]
 
 
 class GCFL(ServerMethod):
@@ -58,14 +56,10 @@ class GCFL(ServerMethod):
             self._cluster.setdefault(name, 0)
             self._norms.setdefault(name, []).append(update.metrics.get(GRADIENT_NORM, 0.0))
             del self._norms[name][:-_WINDOW]
-        changes = {
-            name: np.concatenate([u.arrays[key].reshape(-1) for key in sorted(u.arrays)])
-            for name, u in updates.items()
-        }
         split = False
         for cluster in sorted(self._models):
             members = sorted(name for name in updates if self._cluster[name] == cluster)
-            if members and self._has_stalled(members, updates, changes):
+            if members and self._has_stalled({name: updates[name] for name in members}):
                 self._split(cluster, members)
                 split = True
         if split:
@@ -106,18 +100,16 @@ class GCFL(ServerMethod):
         self._norms = {name: [float(norm) for norm in series] for name, series in norms.items()}
         self._round = int(rounds[""])
 
-    def _has_stalled(
-        self, members: list[str], updates: Mapping[str, Update], changes: Mapping[str, Array32]
-    ) -> bool:
+    def _has_stalled(self, members: Mapping[str, Update]) -> bool:
         """Return whether equation 4 holds; False until there is enough to compare."""
         if self._round <= _ROUNDS_BEFORE_SPLIT or len(members) <= 2:
             return False
         if any(len(self._norms.get(name, [])) < _WINDOW for name in members):
             return False
-        weights = example_weights([updates[name] for name in members])
-        stacked = np.stack([changes[name] for name in members]).astype(np.float64)
-        longest = float(np.linalg.norm(stacked, axis=1).max())
-        mean = float(np.linalg.norm(weights @ stacked))
+        updates = list(members.values())
+        longest = max(_length(update.arrays) for update in updates)
+        start = {name: np.zeros_like(array) for name, array in updates[0].arrays.items()}
+        mean = _length(averaged_step(start, updates))
         return longest > 0.0 and mean < _STALLED * longest
 
     def _split(self, cluster: int, members: list[str]) -> None:
@@ -135,6 +127,11 @@ class GCFL(ServerMethod):
         if members:
             answers = [updates[name] for name in members]
             self._models[cluster] = averaged_step(self._models[cluster], answers)
+
+
+def _length(arrays: Arrays) -> float:
+    """Return the Euclidean length of all arrays together."""
+    return math.sqrt(sum(float((array.astype(np.float64) ** 2).sum()) for array in arrays.values()))
 
 
 INFO = MethodInfo(

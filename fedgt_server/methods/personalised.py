@@ -1,20 +1,32 @@
 """Personalised averaging, common to FedGT and FED-PUB: θ̂_i = Σ_j α_ij θ_j."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedgt_server.aggregation import personalised_models, softmax_weights
-from fedgt_server.methods.base import RoundReport, ServerMethod, join_groups, split_groups
-from fedgt_server.transport import Floats, spread, unit_rows
+from fedgt_server.aggregation import Array32, personalised_models, softmax_weights
+from fedgt_server.methods.base import (
+    RoundReport,
+    ServerMethod,
+    group_items,
+    join_groups,
+    split_groups,
+)
+from fedgt_server.model_table import ModelTable
+from fedgt_server.transport import Floats, spread
 from shared.config import RunConfig
-from shared.wire import Arrays
+from shared.wire import Arrays, Update
 
 # Below this spread of the similarities the personalised averages are close to the plain mean.
 _MIN_SPREAD = 0.01
-
-Array32 = NDArray[np.float32]
+# Bytes of a part of a large matrix that is computed at once.
+_BLOCK = 2**26
+# With more institutions the journal does not keep all similarities (300 kB a round), but only the
+# weights of those others that weigh most with each.
+_FEW = 200
+_STRONGEST = 5
 
 
 class PersonalisedAveraging(ServerMethod):
@@ -28,79 +40,132 @@ class PersonalisedAveraging(ServerMethod):
         self._spread = -1.0  # of the similarities in the last round
         self._shapes: dict[str, tuple[int, ...]] = {}  # of every parameter, by name
         self._initial = np.zeros(0, np.float32)  # θ̂^(1), shape: (P,)
-        self._models: dict[str, Array32] = {}  # θ_i by institution, shape: (P,)
-        self._sent: dict[str, Array32] = {}  # θ̂_i by institution, shape: (P,)
-        self._traits: dict[str, Array32] = {}  # a vector that institutions are compared by
+        self._mean = self._initial  # of all models; θ̂^(1) while there is none, shape: (P,)
+        self._models = self._table(0)  # θ_i, shape: (M, P)
+        self._sent = self._table(0)  # θ̂_i, shape: (M, P)
+        self._traits = self._table(0)  # what institutions are compared by: a vector for each
 
     def begin(self, initial: Arrays) -> None:
         """Set θ̂^(1), the same for all."""
         # By name: a checkpoint does not keep any other order.
         self._shapes = {name: initial[name].shape for name in sorted(initial)}
-        self._initial = self._flat(initial)
+        self._start_from(self._flat(initial))
 
     def message(self, institution: str) -> Arrays:
         """Return θ̂_i; for an institution that never answered, the plain mean of all models."""
-        if institution not in self._sent:
-            models = [self._models[name] for name in sorted(self._models)] or [self._initial]
-            self._sent[institution] = np.mean(models, axis=0, dtype=np.float32)
-        return self._named(self._sent[institution])
+        return self._named(self._sent_to(institution))
 
     def state_dict(self) -> Arrays:
         """Return all models, traits and shapes, with names ``group/institution``."""
         return join_groups(
             {
                 "initial": {"": self._initial},
-                "model": self._models,
-                "sent": self._sent,
-                "trait": self._traits,
+                "model": self._models.views(),
+                "sent": self._sent.views(),
+                "trait": self._traits.views(),
                 "shape": {name: np.array(s, np.int64) for name, s in self._shapes.items()},
             }
         )
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
-        initial, self._models, self._sent, self._traits, shapes = split_groups(
-            saved, "initial", "model", "sent", "trait", "shape"
-        )
-        self._initial = initial[""]
+        initial, shapes = split_groups(saved, "initial", "shape")
         self._shapes = {name: tuple(int(n) for n in shape) for name, shape in shapes.items()}
+        self._start_from(initial[""])
+        for name, row in group_items(saved, "model"):
+            self._models[name] = row
+        if self._models:
+            self._mean = np.concatenate([models.mean(axis=0) for _, models in self._columns()])
+        for name, row in group_items(saved, "sent"):
+            self._sent[name] = row
+        for name, row in group_items(saved, "trait"):
+            self._set_trait(name, row)
+
+    def _start_from(self, initial: Array32) -> None:
+        """Set θ̂^(1), and forget all models."""
+        self._initial = self._mean = initial
+        self._models, self._sent = self._table(len(initial)), self._table(len(initial))
+        self._traits = self._table(0)
+
+    def _table(self, width: int) -> ModelTable:
+        tables = 3 if self._config.similarity == "update" else 2  # as wide as a model
+        memory = self._config.models_memory_mb * 2**20 // tables
+        return ModelTable(width, memory, Path(self._config.results_dir))
+
+    def _sent_to(self, institution: str) -> Array32:
+        """Return the θ̂_i that an institution starts from, shape (P,)."""
+        return self._sent.get(institution, self._mean)
+
+    def _receive_all(self, updates: Mapping[str, Update]) -> None:
+        """Take in those updates that still hold arrays."""
+        for name, update in updates.items():
+            if update.arrays:
+                self.receive(name, update)
 
     def _add_change(self, institution: str, arrays: Arrays) -> Array32:
         """Set θ_i = θ̂_i + Δθ_i, with the θ̂_i that this institution started from; return Δθ_i."""
         change = self._flat(arrays)
-        self._models[institution] = self._sent[institution] + change
+        self._models[institution] = self._sent_to(institution) + change
         return change
+
+    def _set_trait(self, institution: str, trait: Array32) -> None:
+        if not self._traits:
+            self._traits = self._table(len(trait))
+        self._traits[institution] = trait
 
     def _institutions(self) -> list[str]:
         """Return all institutions that have ever answered, in the order of every matrix here."""
         return sorted(self._models)
 
-    def _average(self, similarity: Floats, answered: Collection[str]) -> Floats:
-        """Compute θ̂_i of every institution, equation 8; return the weights α, shape (M, M).
+    def _weights(self, similarity: Floats, answered: Collection[str]) -> Array32:
+        """Return the weights α, equation 8, shape (M, M).
 
         The models of this round are averaged. An institution that missed it gets the average of
         these and of its own last model.
         """
         names = self._institutions()
-        models = np.stack([self._models[name] for name in names])  # shape: (M, P)
         absent = np.array([name not in answered for name in names])
-        left_out = absent[None, :] & ~np.eye(len(names), dtype=bool)
-        if self._config.aggregation == "mean":
-            weights = softmax_weights(np.where(left_out, -np.inf, 0.0), 1.0)
-        else:
-            weights = softmax_weights(np.where(left_out, -np.inf, similarity), self._config.tau)
-        self._sent = dict(zip(names, personalised_models(weights, models), strict=True))
+        weights = np.empty(similarity.shape, np.float32)
+        for start, stop in _blocks(len(names), len(names)):
+            scores = similarity[start:stop].copy()
+            tau = self._config.tau
+            if self._config.aggregation == "mean":
+                scores[:], tau = 0.0, 1.0
+            own = np.arange(start, stop)
+            kept = scores[own - start, own]
+            scores[:, absent] = -np.inf
+            scores[own - start, own] = kept
+            weights[start:stop] = softmax_weights(scores, tau)
         return weights
+
+    def _average(self, weights: Array32) -> None:
+        """Compute θ̂_i of every institution, equation 8, from the weights α, shape (M, M)."""
+        names, means = self._institutions(), []
+        for start, models in self._columns():
+            self._sent.set_columns(names, start, personalised_models(weights, models))
+            means.append(models.mean(axis=0))
+        self._mean = np.concatenate(means)
+
+    def _columns(self) -> Iterator[tuple[int, Array32]]:
+        """Yield blocks of columns of all models, shape (M, columns), and the first's number."""
+        names = self._institutions()
+        for start, stop in _blocks(self._models.width, len(names)):
+            yield start, self._models.columns(names, start, stop)
 
     def _trait_similarity(self) -> Floats:
         """Return the cosine similarity of all institutions' traits, shape (M, M)."""
-        traits = np.stack([self._traits[name] for name in self._institutions()])
-        directions = unit_rows(traits.astype(np.float64))
-        similarity = directions @ directions.T
-        np.fill_diagonal(similarity, 1.0)  # also where a trait is zero
-        return similarity
+        names = self._institutions()
+        products = np.zeros((len(names), len(names)))
+        for start, stop in _blocks(self._traits.width, len(names)):
+            traits = self._traits.columns(names, start, stop).astype(np.float64)
+            products += traits @ traits.T
+        lengths = np.maximum(np.sqrt(np.diag(products)), 1e-12)
+        products /= lengths[:, None]
+        products /= lengths
+        np.fill_diagonal(products, 1.0)  # also where a trait is zero
+        return products
 
-    def _report(self, similarity: Floats, weights: Floats) -> RoundReport:
+    def _report(self, similarity: Floats, weights: Array32) -> RoundReport:
         names = self._institutions()
         mean, deviation = spread(similarity)
         before, self._spread = self._spread, deviation
@@ -115,13 +180,15 @@ class PersonalisedAveraging(ServerMethod):
                 f"all institutions look alike (similarity {mean:.3f} ± {deviation:.3f}): "
                 "the personalised averages are close to the plain mean"
             )
-        facts = {
-            "order": names,
-            "similarity": np.round(similarity, 4).tolist(),
+        facts: dict[str, Any] = {
             "similarity_mean": mean,
             "similarity_spread": deviation,
-            "self_weight": float(np.diag(weights).mean()),
+            "self_weight": float(np.diag(weights).mean(dtype=np.float64)),
         }
+        if len(names) <= _FEW:
+            facts |= {"order": names, "similarity": np.round(similarity, 4).tolist()}
+        else:
+            facts["strongest"] = strongest_weights(names, weights, _STRONGEST)
         return RoundReport(facts, warnings)
 
     def _flat(self, arrays: Arrays) -> Array32:
@@ -136,3 +203,22 @@ class PersonalisedAveraging(ServerMethod):
             name: part.reshape(shape)
             for (name, shape), part in zip(self._shapes.items(), parts, strict=True)
         }
+
+
+def strongest_weights(
+    names: list[str], weights: Array32, count: int
+) -> dict[str, dict[str, float]]:
+    """Return the ``count`` others with the largest weights for each institution, largest first."""
+    found = {}
+    for index, name in enumerate(names):
+        row = weights[index].astype(np.float64)
+        row[index] = -1.0
+        order = np.argsort(-row, kind="stable")[: min(count, len(names) - 1)]
+        found[name] = {names[other]: round(float(row[other]), 6) for other in order}
+    return found
+
+
+def _blocks(length: int, others: int) -> list[tuple[int, int]]:
+    """Return parts of ``length`` lines of a float32 matrix with ``others`` values in each."""
+    size = max(1, _BLOCK // (4 * max(others, 1)))
+    return [(start, min(start + size, length)) for start in range(0, length, size)]

@@ -18,6 +18,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -153,14 +154,20 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 
 
 def _write_tables(folder: Path) -> None:
-    """Write accounts and transfers such as a reader would have."""
-    rows = [f"a{i},{i * 1.5},{'DE' if i % 2 else 'FR'},{'high' if i % 3 else ''}" for i in range(9)]
-    lines = ["account,balance,country,risk", *rows, "a9,3,DE,low"]
-    (folder / "accounts.csv").write_text("\n".join(lines) + "\n")
-    sources = [f"a{i}" for i in range(9)]
-    targets = [f"a{i + 1}" for i in range(9)]
-    transfers = pa.table({"from": sources, "to": targets})
-    pq.write_table(transfers, folder / "transfers.parquet")
+    """Write accounts and transfers of three banks, such as readers would have."""
+    for seed, bank in enumerate("abc"):
+        rng = np.random.default_rng(seed)
+        ids = [f"{bank}{i}" for i in range(40)]
+        rows = [
+            f"{account},{rng.lognormal(3):.2f},{rng.integers(2)},{rng.choice(['DE', 'FR'])},"
+            f"{rng.choice(['high', 'low', 'low', ''])}"
+            for account in ids
+        ]
+        lines = ["account,balance,active,country,risk", *rows]
+        (folder / f"{bank}-accounts.csv").write_text("\n".join(lines) + "\n")
+        amounts = rng.lognormal(3, 1, 90)
+        ends = {"from": rng.choice(ids, 90), "to": rng.choice(ids, 90), "amount": amounts}
+        pq.write_table(pa.table(ends), folder / f"{bank}-transfers.parquet")
 
 
 @pytest.mark.slow

@@ -51,6 +51,14 @@ def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> G
     )
 
 
+def with_weights(graph: Graph, seed: int = 0, unit: float = 1.0) -> Graph:
+    """Return a graph without directions with the same links, weighted at random."""
+    sources, targets = graph.arcs()
+    drawn = np.random.default_rng(seed).lognormal(0, 1, (graph.num_nodes, graph.num_nodes))
+    weights = unit * drawn[np.minimum(sources, targets), np.maximum(sources, targets)]
+    return replace(graph, weights=weights.astype(np.float32))
+
+
 def without_links(graph: Graph) -> Graph:
     """Return the same nodes without links."""
     return replace(
@@ -82,7 +90,7 @@ def directed_graph(num_nodes: int, num_arcs: int, seed: int) -> Graph:
 
 
 def dense_adjacency(graph: Graph) -> NDArray[np.float64]:
-    """Row i, column j: whether i leads to j."""
+    """Row i, column j: whether i leads to j, or the weight of that."""
     adjacency = np.zeros((graph.num_nodes, graph.num_nodes))
-    adjacency[graph.arcs()] = 1.0
+    adjacency[graph.arcs()] = 1.0 if graph.weights is None else graph.weights
     return adjacency

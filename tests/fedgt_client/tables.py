@@ -51,10 +51,10 @@ class BankTables:
             arrow_csv.write_csv(table, path)
         return paths
 
-    def imported(self, folder: Path, prefix: str = "") -> Imported:
+    def imported(self, folder: Path, *, weight: str | None = None) -> Imported:
         """Import the tables."""
-        nodes, edges = self.write(folder, prefix)
-        return import_tables(Tables(nodes, edges, **ROLES), SCHEMA)
+        nodes, edges = self.write(folder)
+        return import_tables(Tables(nodes, edges, **ROLES, weight=weight), SCHEMA)
 
 
 def bank_tables(accounts: int = 60, *, positives: float = 0.5, seed: int = 0) -> BankTables:

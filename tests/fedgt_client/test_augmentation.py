@@ -7,7 +7,13 @@ import torch
 from fedgt_client.augmentation import add_neighbours, hide_nodes
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph
 from fedgt_client.model.graph_tensors import GraphTensors
-from tests.fedgt_client.graphs import dense_adjacency, directed_graph, two_groups, without_links
+from tests.fedgt_client.graphs import (
+    dense_adjacency,
+    directed_graph,
+    two_groups,
+    with_weights,
+    without_links,
+)
 
 CPU = torch.device("cpu")
 
@@ -90,3 +96,21 @@ def test_nothing_to_add() -> None:
     graph = two_groups()
     augmented = add_neighbours(graph, np.zeros(40, np.int64), np.zeros((0, 6), np.float32))
     assert augmented.digest() == graph.digest()
+
+
+def test_links_keep_their_weights_and_new_ones_have_the_mean() -> None:
+    graph = with_weights(two_groups())
+    assert graph.weights is not None
+    augmented = add_neighbours(graph, np.eye(40, dtype=np.int64)[7], np.ones((1, 6), np.float32))
+    after = dense_adjacency(augmented)
+    assert (after[:40, :40] == dense_adjacency(graph)).all()
+    assert after[7, 40] == after[40, 7] == pytest.approx(graph.weights.mean())
+    tensors = GraphTensors.of(graph, CPU)
+    visible = hide_nodes(tensors, 0.25, chance()).graph
+    assert tensors.weights is not None
+    assert visible.weights is not None
+    full, part = torch.zeros(2, 40, 40)
+    full[tuple(tensors.edge_index())] = tensors.weights
+    part[tuple(visible.edge_index())] = visible.weights
+    assert (part == full.where(part > 0, 0.0)).all()
+    assert int((part > 0).sum()) == len(visible.neighbours)

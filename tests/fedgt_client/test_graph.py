@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from fedgt_client.graph import Graph, csr_from_arcs, sparse_features, undirected
+from fedgt_client.graph import (
+    Graph,
+    csr_from_arcs,
+    sparse_features,
+    undirected,
+    weighted_csr,
+    weighted_undirected,
+)
 from shared.errors import FedGTError
-from shared.files import open_tensors
+from shared.files import open_tensors, write_tensors
 from tests.fedgt_client.small_graphs import random_graph, small_graph
 
 
@@ -22,6 +29,12 @@ from tests.fedgt_client.small_graphs import random_graph, small_graph
         ({"train": np.zeros(5, np.bool_)}, "train has shape"),
         ({"indices": np.array([1, 0, 9, 1, 3, 2], np.int32)}, "outside 0..3"),
         ({"indices": np.array([1], np.int32)}, "indices has 1 entries"),
+        ({"weights": np.ones(5, np.float32)}, r"shape \(5,\), expected float32 of \(6,\)"),
+        ({"weights": np.ones(6)}, "weights are float64"),
+        ({"weights": np.array([1, 1, 0, 1, 1, 1], np.float32)}, "positive and finite"),
+        ({"weights": np.array([1, 1, -1, 1, 1, 1], np.float32)}, "positive and finite"),
+        ({"weights": np.array([1, 1, np.nan, 1, 1, 1], np.float32)}, "positive and finite"),
+        ({"weights": np.array([1, 1, np.inf, 1, 1, 1], np.float32)}, "positive and finite"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(change: dict[str, object], message: str) -> None:
@@ -208,3 +221,61 @@ def test_description_that_does_not_fit(tmp_path: Path, graph: Graph) -> None:
     path.write_text(json.dumps(description | {"class_names": ["only"]}))
     with pytest.raises(FedGTError, match="is damaged: labels lie outside"):
         Graph.open(tmp_path / "g")
+
+
+def weighted_path() -> Graph:
+    """Return 0 - 1 - 2 with the weights 2 and 5."""
+    return replace(small_graph(3, [(0, 1), (1, 2)]), weights=np.array([2, 2, 5, 5], np.float32))
+
+
+def test_weights_of_parallel_arcs_are_added_up_and_loops_dropped() -> None:
+    sources, targets = np.array([2, 0, 0, 1, 0]), np.array([0, 2, 1, 1, 2])
+    indptr, indices, weights = weighted_csr(sources, targets, np.array([1, 2, 4, 8, 16.0]), 3)
+    assert indptr.tolist() == [0, 2, 2, 3]
+    assert indices.tolist() == [1, 2, 0]
+    assert weights is not None
+    assert weights.dtype == np.float32
+    assert weights.tolist() == [4, 18, 1]
+
+
+def test_undirected_weights_are_the_same_to_the_bit_in_both_rows() -> None:
+    rng = np.random.default_rng(0)
+    sources, targets = rng.integers(0, 9, (2, 2000))
+    indptr, indices, weights = weighted_undirected(sources, targets, rng.lognormal(0, 9, 2000), 9)
+    assert weights is not None
+    plain = undirected(sources, targets, 9)
+    assert (indptr == plain[0]).all()
+    assert (indices == plain[1]).all()
+    matrix = csr_array((weights, indices, indptr), shape=(9, 9)).toarray()
+    assert (matrix == matrix.T).all()
+
+
+def test_a_subgraph_keeps_the_weights_of_its_links() -> None:
+    part = weighted_path().subgraph(np.array([2, 1]))
+    assert part.indices.tolist() == [1, 0]
+    assert part.weights is not None
+    assert part.weights.tolist() == [5, 5]
+
+
+def test_weights_are_saved_and_part_of_the_digest_only_where_present(tmp_path: Path) -> None:
+    plain = small_graph(3, [(0, 1), (1, 2)])
+    weighted = weighted_path()
+    assert weighted.digest() != plain.digest()
+    # As before graphs had weights: caches and saved graphs stay valid.
+    assert plain.digest() == "dd85556303351dc9537eb32bcdcb1a0c45989853b0e2393f9ecc3f48db7607c5"
+    weighted.save(tmp_path / "graph")
+    again = Graph.open(tmp_path / "graph")
+    assert again.weights is not None
+    assert again.weights.tolist() == [2, 2, 5, 5]
+    assert again.digest() == weighted.digest()
+    plain.save(tmp_path / "plain")
+    assert Graph.open(tmp_path / "plain").weights is None
+
+
+def test_wrong_weights_in_a_file_are_refused(tmp_path: Path) -> None:
+    weighted_path().save(tmp_path / "graph")
+    file = tmp_path / "graph" / "graph.safetensors"
+    tensors = {name: np.array(array) for name, array in open_tensors(file).items()}
+    write_tensors(file, tensors | {"weights": np.array([1, 1, 0, 1], np.float32)})
+    with pytest.raises(FedGTError, match="is damaged: weights must be positive and finite"):
+        Graph.open(tmp_path / "graph")

@@ -12,7 +12,8 @@ from fedgt_server.aggregation import (
     personalised_models,
     softmax_weights,
 )
-from fedgt_server.transport import transport
+from fedgt_server.transport import transport_blocks
+from tests.fedgt_server.plans import transport
 
 THREE = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, -0.5], [0.0, -0.5, 1.0]])
 
@@ -25,7 +26,7 @@ def test_three_clients_by_hand() -> None:
     assert weights[0] == pytest.approx([0.66524096, 0.24472847, 0.09003057])
     models = np.array([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]], np.float32)
     # 0.66524096 · 1 + 0.24472847 · 2 + 0.09003057 · 4
-    averaged = personalised_models(weights, models)
+    averaged = personalised_models(weights.astype(np.float32), models)
     assert averaged[0] == pytest.approx([1.51482018, 15.1482018], rel=1e-6)
     assert averaged.dtype == np.float32
 
@@ -68,16 +69,28 @@ def test_global_nodes_against_a_loop() -> None:
     rng = np.random.default_rng(0)
     nodes = rng.standard_normal((4, 3, 5)).astype(np.float32)
     similarity, plans = transport(nodes.astype(np.float64), "sinkhorn")
-    weights = softmax_weights(similarity, 5.0)
+    weights = softmax_weights(similarity, 5.0).astype(np.float32)
     expected = np.zeros((4, 3, 5))
     for i in range(4):
         for k in range(3):
             for j in range(4):
                 for place in range(3):
                     expected[i, k] += weights[i, j] * plans[i, j, k, place] * nodes[j, place]
-    averaged = personalised_global_nodes(weights, nodes, plans)
+    blocks = transport_blocks(nodes.astype(np.float64), "sinkhorn")
+    averaged = personalised_global_nodes(weights, nodes, blocks)
     assert averaged == pytest.approx(expected, abs=1e-6)
     assert averaged.dtype == np.float32
+
+
+@pytest.mark.parametrize("plan", ["hungarian", "sinkhorn"])
+def test_blocks_do_not_change_the_average_of_global_nodes(plan: str) -> None:
+    rng = np.random.default_rng(2)
+    nodes = rng.standard_normal((7, 3, 5)).astype(np.float32)
+    weights = softmax_weights(rng.uniform(-1, 1, (7, 7)), 5.0).astype(np.float32)  # not symmetric
+    points = nodes.astype(np.float64)
+    whole = personalised_global_nodes(weights, nodes, transport_blocks(points, plan))
+    parts = personalised_global_nodes(weights, nodes, transport_blocks(points, plan, size=3))
+    assert parts == pytest.approx(whole, abs=1e-6)
 
 
 def test_aligned_average_of_one_set_in_many_orders_is_that_set() -> None:
@@ -85,6 +98,9 @@ def test_aligned_average_of_one_set_in_many_orders_is_that_set() -> None:
     rng = np.random.default_rng(1)
     nodes = rng.standard_normal((5, 8)).astype(np.float32)
     clients = np.stack([nodes[rng.permutation(5)] for _ in range(4)])
-    similarity, plans = transport(clients.astype(np.float64), "hungarian")
-    averaged = personalised_global_nodes(softmax_weights(similarity, 5.0), clients, plans)
+    similarity, _ = transport(clients.astype(np.float64), "hungarian")
+    blocks = transport_blocks(clients.astype(np.float64), "hungarian")
+    averaged = personalised_global_nodes(
+        softmax_weights(similarity, 5.0).astype(np.float32), clients, blocks
+    )
     assert averaged == pytest.approx(clients, abs=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Error, Message, MessageType
 from flwr.common.constant import ErrorCode
 
-from fedgt_server.exchange import PendingQueries, exchange
+from fedgt_server.exchange import PendingQueries, exchange, replies_as_they_come
 from shared.wire import Question
 from tests.fedgt_server.grid import NEVER, Node, ScriptedGrid
 
@@ -37,6 +37,14 @@ def test_silent_and_late_nodes_end_at_the_deadline() -> None:
     assert time.monotonic() - started >= 0.1
     assert sorted(replies.answers) == [1]
     assert replies.raised == replies.lost == {}
+
+
+def test_replies_are_passed_on_as_they_come() -> None:
+    grid = ScriptedGrid(Node("a"), Node("b", late={0: NEVER}), Node("c", fails={0}))
+    replies = replies_as_they_come(grid, iter(queries(grid)), NEVER)
+    assert [next(replies)[0], next(replies)[0]] == [1, 3]
+    grid.deliver()
+    assert [node for node, _ in replies] == [2]
 
 
 def test_late_but_in_time_is_an_answer() -> None:

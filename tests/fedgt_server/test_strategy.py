@@ -2,19 +2,22 @@
 
 import logging
 import math
+import weakref
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.common.constant import ErrorCode
 
+from fedgt_server.aggregation import Array32
 from fedgt_server.events import RoundEvent, mean_metric
 from fedgt_server.methods import server_method
+from fedgt_server.methods.fedavg import FedAvg
 from fedgt_server.strategy import FedGTStrategy
 from fedgt_server.wait import GaveUpError
-from shared.config import Scalar
+from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
-from shared.wire import GLOBAL_NODES, Arrays, Instruction, Update
+from shared.wire import GLOBAL_NODES, Arrays, Instruction, Profile, Update
 from tests.fedgt_server.events import institution_round
 from tests.fedgt_server.grid import INITIAL, Node, ScriptedGrid, settings
 
@@ -155,6 +158,45 @@ def test_updates_of_a_round_that_was_never_complete_do_not_count_for_the_next() 
     assert strategy.aggregate_train(1, ask(strategy, grid, 1, "b")) == (None, None)
     assert strategy.aggregate_train(2, ask(strategy, grid, 2, "a")) == (None, None)
     assert strategy.progress() == "1 of 2 institutions answered"
+
+
+class Counting(FedAvg):
+    """Counts what it is asked for, and keeps a weak reference to every update's array."""
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.messages = 0
+        self.alive: list[weakref.ref[Array32]] = []
+
+    def expected(self, profile: Profile) -> dict[str, list[int]]:
+        return super().expected(profile) | {GLOBAL_NODES: [2, 2, 4]}
+
+    def message(self, institution: str) -> Arrays:
+        self.messages += 1
+        return super().message(institution)
+
+    def receive(self, institution: str, update: Update) -> Update:
+        self.alive.append(weakref.ref(update.arrays["weight"]))
+        return super().receive(institution, update)
+
+
+def test_messages_are_made_one_at_a_time() -> None:
+    method = Counting(settings())
+    strategy, grid = FedGTStrategy(settings(), method), ScriptedGrid(*three({}))
+    sent = iter(strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid))
+    assert method.messages == 0
+    next(sent)
+    assert method.messages == 1
+
+
+def test_updates_are_released_after_the_round() -> None:
+    method = Counting(settings())
+    strategy, grid = FedGTStrategy(settings(), method), ScriptedGrid(*three({}))
+    for number in (1, 2):
+        event = play(strategy, grid, number)
+        assert event.institutions["a"].uploads == {"weights": 20, GLOBAL_NODES: 64}
+        assert len(method.alive) == 3 * number
+        assert [array() for array in method.alive] == [None] * (3 * number)
 
 
 def test_each_institution_gets_a_message_of_its_own() -> None:

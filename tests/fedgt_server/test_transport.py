@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
 
 from fedgt_server.transport import (
     PLANS,
@@ -17,9 +17,10 @@ from fedgt_server.transport import (
     identity,
     sinkhorn,
     spread,
-    transport,
+    transport_similarity,
     unit_rows,
 )
+from tests.fedgt_server.plans import transport
 
 
 def random_nodes(clients: int, count: int, width: int, seed: int) -> Floats:
@@ -103,6 +104,55 @@ def test_hungarian_equals_brute_force(count: int, seed: int) -> None:
 def test_hungarian_equals_the_linear_programme(count: int, seed: int) -> None:
     cosine = np.random.default_rng(seed).uniform(-1, 1, (count, count))
     assert (hungarian(cosine) * cosine).sum() == pytest.approx(optimum(cosine))
+
+
+DEGENERATE = {
+    "all equal": np.full((4, 4), 0.5),
+    "zero vectors": np.zeros((4, 4)),
+    "two equal rows": np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3], [0.9, 0.1, 0.4]]),
+    "ties": np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    "opposite": -np.eye(3),
+    "one node": np.array([[-0.3]]),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_hungarian_of_degenerate_cosines_is_a_best_bijection(name: str) -> None:
+    cosine = DEGENERATE[name]
+    rows = np.arange(len(cosine))
+    best = max(cosine[rows, list(order)].sum() for order in permutations(rows))
+    plan = hungarian(cosine)
+    assert (plan * cosine).sum() == pytest.approx(best)
+    assert plan.sum(axis=0).tolist() == plan.sum(axis=1).tolist() == [1.0] * len(cosine)
+
+
+def test_hungarian_of_many_is_scipys_of_each() -> None:
+    cosines = np.random.default_rng(4).uniform(-1, 1, (3, 50, 10, 10))
+    plans = hungarian(cosines)
+    assert plans.shape == cosines.shape
+    for cosine, plan in zip(cosines.reshape(-1, 10, 10), plans.reshape(-1, 10, 10), strict=True):
+        value = cosine[linear_sum_assignment(cosine, maximize=True)].sum()
+        assert (plan * cosine).sum() == pytest.approx(value, abs=1e-12)
+
+
+def test_sinkhorn_of_many_is_that_of_each() -> None:
+    """One that needs many iterations does not change one that is done."""
+    cosines = np.random.default_rng(5).uniform(-1, 1, (6, 5, 5))
+    cosines[2] = 0.0
+    plans = sinkhorn(cosines, entropy=0.02)
+    for cosine, plan in zip(cosines, plans, strict=True):
+        assert plan.tolist() == sinkhorn(cosine, entropy=0.02).tolist()
+
+
+@pytest.mark.parametrize("plan", sorted(PLANS))
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_blocks_do_not_change_the_transport(plan: str, size: int) -> None:
+    nodes = random_nodes(7, 4, 5, 6)
+    expected, expected_plans = transport(nodes, plan, size=7)
+    similarity, plans = transport(nodes, plan, size=size)
+    assert similarity == pytest.approx(expected, abs=1e-12)
+    assert plans == pytest.approx(expected_plans, abs=1e-9)
+    assert transport_similarity(nodes, plan) == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=15, deadline=None)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from shared.errors import FedGTError
 from shared.files import (
@@ -10,6 +11,7 @@ from shared.files import (
     atomic_file,
     atomic_folder,
     open_tensors,
+    release_after_reading,
     write_json,
     write_tensors,
 )
@@ -111,6 +113,53 @@ def test_tensors_round_trip(tmp_path: Path, dtype: type) -> None:
         assert opened[name].dtype == array.dtype
         assert opened[name].shape == array.shape
         assert np.array_equal(opened[name], array)
+
+
+def test_tensors_can_be_read_by_the_safetensors_package(tmp_path: Path) -> None:
+    arrays: dict[str, Array] = {
+        "flag": np.array([True, False, True]),
+        "größe": np.array(3.5),
+        "half": np.arange(3, dtype=np.float16),
+        "none": np.zeros((0, 4), np.float32),
+        "turned": np.arange(6).reshape(2, 3).T,
+    }
+    write_tensors(tmp_path / "t", arrays)
+    found = load_file(tmp_path / "t")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].tolist() == array.tolist()
+
+
+def test_type_without_a_code_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FedGTError, match="words is of type <U1"):
+        write_tensors(tmp_path / "t", {"words": np.array(["a"])})
+    assert not list(tmp_path.iterdir())
+
+
+def test_arrays_are_released_and_stay_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.files._MAPPED", 0)
+    values = {name: np.arange(20_000) + index for index, name in enumerate("abc")}
+    write_tensors(tmp_path / "t", values)
+    opened = open_tensors(tmp_path / "t")
+    for _ in range(2):
+        found = [array.tolist() for array in release_after_reading(opened.values())]
+        assert found == [values[name].tolist() for name in opened]
+    # From a file that is mapped to another.
+    write_tensors(tmp_path / "u", opened)
+    assert (tmp_path / "u").read_bytes() == (tmp_path / "t").read_bytes()
+
+
+def test_private_changes_to_a_mapped_file_are_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.files._MAPPED", 0)
+    (tmp_path / "t").write_bytes(bytes(8))
+    private = np.memmap(tmp_path / "t", np.int64, "c")
+    private[0] = 7
+    assert [array.tolist() for array in release_after_reading([private, private])] == [[7], [7]]
 
 
 def test_tensors_are_mapped_and_read_only(tmp_path: Path) -> None:

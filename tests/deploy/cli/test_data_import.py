@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from math import log
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -102,8 +104,15 @@ def cell(row: int, column: str, file: str = "accounts.csv") -> tuple[str, str]:
 
 
 NODE_FAULTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "duplicate id": (NODES + "a2,1,DE,low,\n", (*cell(5, "account"), "'a2'", "line 3")),
-    "duplicate id but for blanks": (NODES + " a2 ,1,DE,low,\n", cell(5, "account")),
+    "duplicate id": (
+        NODES + "a2,1,DE,low,\n",
+        ("column 'account'", "'a2' in line 3 (data row 2) and line 6 (data row 5)", "--on-dup"),
+    ),
+    "duplicate id but for blanks": (NODES + " a2 ,1,DE,low,\n", ("column 'account'", "'a2'")),
+    "duplicate ids": (
+        NODES + "a2,1,DE,low,\na4,,,,\na2,1,DE,,\n",
+        ("2 ids occur", "'a2' in line 3", "'a4' in line 5 (data row 4) and line 7 (data row 6)"),
+    ),
     "empty id": (NODES + ",1,DE,low,\n", (*cell(5, "account"), "empty")),
     "blank id": (NODES + "  ,1,DE,low,\n", (*cell(5, "account"), "empty")),
     "not a number": (NODES + "a5,12k,DE,low,\n", (*cell(5, "balance"), "'12k'")),
@@ -204,6 +213,68 @@ def test_a_file_that_is_not_what_its_name_says(
     assert not (bank / "bank").exists()
 
 
+def test_many_duplicate_ids_are_listed_up_to_ten(bank: Path, fedgt: Run) -> None:
+    rows = [f"b{i // 2},1,DE,low,\n" for i in range(24)]
+    (bank / "accounts.csv").write_text(NODES + "".join(rows))
+    refused(fedgt(*import_arguments()), "12 ids occur", "'b9' in line 24", "; and 2 more")
+
+
+def test_the_first_row_of_a_duplicate_id_can_be_kept(bank: Path, fedgt: Run) -> None:
+    (bank / "accounts.csv").write_text(NODES.replace("a3,", "a2,9,FR,low,\na3,"))
+    code, out, _ = fedgt(*import_arguments("--json", on_duplicate="first"))
+    assert code == 0
+    summary = json.loads(out)
+    assert (summary["nodes"], summary["duplicate_ids"]) == (4, 1)
+    graph = Graph.open(bank / "bank")
+    # Row 3, which repeats a2, counts nowhere; the rows after it keep their links and labels.
+    assert graph.dense_features()[:, 0].tolist() == [0, 1, 0, -1]
+    assert graph.labels.tolist() == [0, 1, -1, 0]
+    assert graph.indices.tolist() == [1, 0, 3, 2]
+    # An error after the dropped row names the line of the file.
+    (bank / "accounts.csv").write_text(NODES.replace("a3,", "a2,9,FR,low,\na3,x"))
+    refused(fedgt(*import_arguments(on_duplicate="first", out="b")), *cell(4, "balance"))
+
+
+WEIGHT_FAULTS = {
+    "empty": ("", "the weight is empty"),
+    "zero": ("0", "weight 0 is not a positive number"),
+    "negative": ("-3", "weight -3 is not"),
+    "text": ("much", "'much' is not a number"),
+    "infinite": ("inf", "not a finite number"),
+    "nan": ("nan", "not a finite number"),
+    "too large": ("1e39", "weight 1e+39 is not a positive number (of 32 bits)"),
+    "too small": ("1e-60", "weight 1e-60 is not"),
+}
+
+
+@pytest.mark.parametrize("fault", WEIGHT_FAULTS)
+def test_a_fault_in_the_weights_is_one_line(bank: Path, fedgt: Run, fault: str) -> None:
+    weight, part = WEIGHT_FAULTS[fault]
+    (bank / "transfers.csv").write_text(f"from,to,amount\na1,a2,1\na3,a4,{weight}\n")
+    arguments = import_arguments(weight="amount")
+    refused(fedgt(*arguments), *cell(2, "amount", "transfers.csv"), part)
+    refused(fedgt(*import_arguments(weight="sum")), "transfers.csv", "'sum'", "'amount'")
+    refused(fedgt(*import_arguments(weight="to")), "'to'", "target and the weight")
+    assert len(list(bank.iterdir())) == 3
+
+
+def test_weights_of_parallel_links_are_added_up(bank: Path, fedgt: Run) -> None:
+    rows = ("a1,a2,1.5", "a2,a1,2", "a3,a4,0.25", "a1,a2,4", "a4,a4,9")
+    (bank / "transfers.csv").write_text("\n".join(("from,to,amount", *rows)))
+    code, out, _ = fedgt(*import_arguments(weight="amount"))
+    assert code == 0
+    assert "parallel links added up" in out
+    weights = Graph.open(bank / "bank").weights
+    assert weights is not None
+    assert weights.tolist() == [7.5, 7.5, 0.25, 0.25]
+    assert fedgt(*import_arguments("--directed", weight="amount", out="way"))[0] == 0
+    weights = Graph.open(bank / "way").weights
+    assert weights is not None
+    assert weights.tolist() == [5.5, 2, 0.25]
+    assert fedgt(*import_arguments(out="plain"))[0] == 0
+    assert Graph.open(bank / "plain").weights is None
+
+
 def test_missing_files_and_folders_are_refused(bank: Path, fedgt: Run) -> None:
     (bank / "folder.csv").mkdir()
     (bank / "folder.parquet").mkdir()
@@ -215,7 +286,7 @@ def test_missing_files_and_folders_are_refused(bank: Path, fedgt: Run) -> None:
 
 
 PARQUET_FAULTS: dict[str, tuple[dict[str, pa.Array], tuple[str, ...]]] = {
-    "duplicate": ({"account": pa.array([1, 2, 3, 2])}, ("row 4", "'account'", "'2'", "row 2")),
+    "duplicate": ({"account": pa.array([1, 2, 3, 2])}, ("'account'", "'2' in row 2 and row 4")),
     "null id": ({"account": pa.array([1, None, 3, 2])}, ("row 2", "'account'", "empty")),
     "nan": ({"balance": pa.array([1, float("nan"), 0, 0])}, ("row 2", "'balance'", "nan")),
     "infinite": ({"balance": pa.array([0, 0, 0, float("inf")])}, ("row 4", "'balance'")),
@@ -324,11 +395,37 @@ def test_a_proposed_schema_imports_the_same_file(bank: Path, fedgt: Run) -> None
     code, out, err = fedgt(*schema_arguments("--exclude", "branch"))
     assert code == 0
     assert "categorical" in out
-    assert "review" in err
+    assert "Review" in err
+    assert "Discloses" in err
     document = json.loads((bank / "new.json").read_text())
     assert [column["name"] for column in document["columns"]] == ["balance", "country"]
     assert document["labels"] == ["high", "low"]
     assert fedgt(*import_arguments(schema="new.json"))[0] == 0
+
+
+def test_indicators_stay_logarithms_are_taken_and_what_lies_out_is_clipped(
+    bank: Path, fedgt: Run
+) -> None:
+    columns = [
+        {"name": "balance", "type": "numeric", "scale": "log", "log_mean": 3, "log_std": 0.5},
+        {"name": "games", "type": "indicator", "mean": 0.25},
+        {"name": "age", "type": "numeric", "mean": 40, "std": 10, "clip": 2},
+    ]
+    schema = SCHEMA | {"version": 2, "columns": columns}
+    (bank / "schema.json").write_text(json.dumps(schema))
+    rows = ("a1,0,1,40,low", "a2,-7,0,95,high", "a3,,true,,", "a4,1,,10,low")
+    (bank / "accounts.csv").write_text("\n".join(("account,balance,games,age,risk", *rows)))
+    code, out, err = fedgt(*import_arguments())
+    assert code == 0
+    assert "numbers clipped" in out
+    assert "clipped in: age (2), balance (1)" in err
+    expected = [[-6, 1, 0], [-6, 0, 2], [0, 1, 0], [(log(2) - 3) / 0.5, 0.25, -2]]
+    assert Graph.open(bank / "bank").dense_features() == pytest.approx(np.array(expected))
+    summary = json.loads((bank / "bank" / "summary.json").read_text())
+    assert summary["clipped_columns"] == {"age": 2, "balance": 1}
+    assert summary["imputed_columns"] == {"balance": 1, "games": 1, "age": 1}
+    (bank / "accounts.csv").write_text("account,balance,games,age,risk\na1,0,2,40,low\n")
+    refused(fedgt(*import_arguments("--force")), *cell(1, "games"), "'2' is not 0 or 1", "merge")
 
 
 def test_the_nodes_are_never_overwritten_by_their_schema(bank: Path, fedgt: Run) -> None:
@@ -368,4 +465,4 @@ def test_no_traceback_from_the_installed_command(bank: Path) -> None:
     (bank / "accounts.csv").write_text(NODES + "a1,,,,\n")
     command = [str(Path(sys.executable).with_name("fedgt")), "data", *import_arguments()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    refused((done.returncode, done.stdout, done.stderr), *cell(5, "account"))
+    refused((done.returncode, done.stdout, done.stderr), "'a1' in line 2", "line 6 (data row 5)")

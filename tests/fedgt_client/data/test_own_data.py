@@ -52,7 +52,7 @@ def changed(column: str, values: list[object]) -> pa.Table:
         (NEW_NODES.drop_columns(["age"]), "nodes has no column 'age'"),
         (NEW_NODES.slice(0, 0), "nodes has columns but no rows"),
         (changed("account", ["n1", "a3"]), "row 2, column 'account': the id 'a3' is in the graph"),
-        (changed("account", ["n1", "n1"]), "row 2, column 'account': the id 'n1' occurs already"),
+        (changed("account", ["n1", "n1"]), "more than once: 'n1' in row 1 and row 2"),
         (changed("account", ["n1", None]), "row 2, column 'account': the id is empty"),
         (changed("country", ["DE", "XX"]), "row 2, column 'country': 'XX' is not a category"),
         (changed("balance", [1.0, float("nan")]), "row 2, column 'balance': nan is not a finite"),
@@ -117,6 +117,22 @@ def test_attached_equals_imported_as_a_whole(
     # From files, too.
     from_files = data.attach(*added.write(tmp_path, "new-"))
     assert_same_graph(from_files.graph, whole.graph)
+
+
+def test_weighted_links(tmp_path: Path, tables: BankTables) -> None:
+    weights = np.random.default_rng(1).random(tables.edges.num_rows) + 0.5
+    weighted = BankTables(tables.nodes, tables.edges.append_column("amount", pa.array(weights)))
+    old, added = weighted.old(OLD), weighted.added(OLD)
+    old.imported(tmp_path / "csv", weight="amount").save(tmp_path / "weighted")
+    data = OwnData.open(tmp_path / "weighted")
+    found = data.attach(added.nodes, added.edges).graph
+    whole = weighted.imported(tmp_path / "whole", weight="amount").graph
+    assert_same_graph(found, whole)
+    assert found.weights is not None
+    assert whole.weights is not None
+    np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-6)
+    with pytest.raises(FedGTError, match="edges has no column 'amount'"):
+        data.attach(edges=pa.table({"from": ["a1"], "to": ["a2"]}))
 
 
 def test_new_nodes_are_in_no_split_and_old_ones_stay_in_theirs(data: OwnData) -> None:

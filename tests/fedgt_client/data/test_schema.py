@@ -8,8 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedgt_client.data.schema import CategoricalColumn, NumericColumn, Schema
-from fedgt_client.data.schema_proposal import ColumnChoices, propose_schema, public_scaling
+from fedgt_client.data.schema import (
+    CategoricalColumn,
+    IndicatorColumn,
+    NumericColumn,
+    Schema,
+)
+from fedgt_client.data.schema_proposal import ColumnChoices, propose_schema
 from shared.errors import FedGTError
 
 GOOD: dict[str, Any] = {
@@ -32,14 +37,20 @@ def written(folder: Path, content: str | bytes) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 2"),
+        ({"version": 3}, "version 3, this FedGT reads 1 and 2"),
         ({"version": None}, "version None"),
         ({"columns": []}, "columns"),
         ({"labels": []}, "labels"),
         ({"labels": ["a", "a "]}, "'a' occurs twice"),
         ({"rows": [1]}, "rows"),
         ({"columns": [{"name": "x", "type": "date"}]}, "columns.0"),
-        ({"columns": [{"name": "x", "type": "numeric", "std": 0}]}, "columns.0.std"),
+        ({"columns": [{"name": "x", "type": "numeric", "std": -1}]}, "columns.0.std"),
+        ({"columns": [{"name": "x", "type": "numeric", "clip": 0}]}, "columns.0.clip"),
+        ({"columns": [{"name": "x", "type": "numeric", "rows": 0}]}, "columns.0.rows"),
+        ({"columns": [{"name": "x", "type": "numeric", "scale": "root"}]}, "columns.0.scale"),
+        ({"columns": [{"name": "x", "type": "numeric", "scale": "log"}]}, "needs log_mean"),
+        ({"columns": [{"name": "x", "type": "numeric", "log_std": 1}]}, "belong together"),
+        ({"columns": [{"name": "x", "type": "indicator", "mean": 1.5}]}, "columns.0.mean"),
         ({"columns": [{"name": "x", "type": "numeric", "mean": "much"}]}, "columns.0.mean"),
         ({"columns": [{"name": "x", "type": "categorical"}]}, "columns.0.categories"),
         ({"columns": [{"name": "x", "type": "categorical", "categories": []}]}, "categories"),
@@ -96,6 +107,31 @@ def test_a_schema_round_trips_and_keeps_its_digest(tmp_path: Path) -> None:
     assert again.digest() == schema.digest()
     assert schema.feature_names == ("balance", "country=DE", "country=FR")
     assert schema.labels == ("low", "high")
+
+
+def test_a_schema_of_version_1_means_what_it_meant(tmp_path: Path) -> None:
+    balance, country = Schema.load(written(tmp_path, json.dumps(GOOD))).columns
+    assert balance == NumericColumn(name="balance", scale="linear", mean=10, std=2, clip=None)
+    assert country == CategoricalColumn(name="country", categories=("DE", "FR"))
+
+
+def test_the_digest_is_of_the_encoding_alone(tmp_path: Path) -> None:
+    def digest(**changed: Any) -> str:
+        column = {"name": "x", "type": "numeric", "mean": 1, "std": 2} | changed
+        return Schema.load(written(tmp_path, json.dumps(GOOD | {"columns": [column]}))).digest()
+
+    assert digest(rows=7) == digest(rows=8)
+    assert len({digest(), digest(mean=2), digest(clip=5), digest(std=3)}) == 4
+    plain = Schema.load(written(tmp_path, json.dumps(GOOD)))
+    described = written(tmp_path, json.dumps(GOOD | {"version": 2, "description": "x"}))
+    assert Schema.load(described).digest() == plain.digest()
+
+
+def test_a_column_takes_a_line_of_the_file(tmp_path: Path) -> None:
+    Schema.load(written(tmp_path, json.dumps(GOOD))).save(tmp_path / "again.json")
+    lines = (tmp_path / "again.json").read_text().splitlines()
+    assert sum('"name"' in line for line in lines) == 2
+    assert len(lines) == 9
 
 
 def test_labels_written_as_numbers_are_text(tmp_path: Path) -> None:
@@ -162,14 +198,104 @@ def test_columns_are_inferred(tmp_path: Path) -> None:
         *("1,100,DE,10,,7,2", "2,200,FR,9,,7,10", "3,,DE,10,,7,", "4,300,,9,,7,2.0"),
     )
     proposal = propose_schema(path, replace(CHOICES, categorical=("branch",)))
-    assert proposal.schema.columns == (
-        NumericColumn(name="balance", mean=200, std=81.6),
-        CategoricalColumn(name="country", categories=("DE", "FR")),
-        CategoricalColumn(name="branch", categories=("9", "10")),
-        NumericColumn(name="always", mean=7, std=1),
-    )
+    balance, country, branch, always = proposal.schema.columns
+    assert isinstance(balance, NumericColumn)
+    assert (balance.scale, balance.mean, balance.std) == ("linear", 200, 81.6)
+    assert (balance.rows, balance.clip) == (3, 5.0)
+    assert country == CategoricalColumn(name="country", categories=("DE", "FR"))
+    assert branch == CategoricalColumn(name="branch", categories=("9", "10"))
+    assert isinstance(always, NumericColumn)
+    assert [always.mean, always.std] == [7, 0]
+    assert list(always.scaling) == [7, 1]
     assert proposal.schema.labels == ("2", "10")
     assert proposal.omitted == {"empty": "every cell is empty"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ("0,1,0,1", "indicator"),
+        ("0,0,0,0", "indicator"),
+        ("1,,1.0,0.00", "indicator"),
+        ("True,false,TRUE,", "indicator"),
+        ("0,1,2,0", "numeric"),
+        ("0,0.5,1,0", "numeric"),
+        ("-1,1,1,-1", "numeric"),
+        ("true,1,0,1", "categorical"),
+        ("yes,no,no,yes", "categorical"),
+    ],
+)
+def test_indicators_are_told_from_numbers(tmp_path: Path, cells: str, expected: str) -> None:
+    rows = [f"{i},{cell},a" for i, cell in enumerate(cells.split(","))]
+    path = nodes_csv(tmp_path, "account,x,risk", *rows)
+    assert propose_schema(path, CHOICES).schema.columns[0].type == expected
+
+
+def test_what_is_stated_of_a_column_goes(tmp_path: Path) -> None:
+    path = nodes_csv(tmp_path, "account,x,risk", "1,0,a", "2,1,b", "3,1,a")
+
+    def proposed(**stated: tuple[str, ...]) -> Any:
+        return propose_schema(path, replace(CHOICES, **stated)).schema.columns[0]  # type: ignore[arg-type]
+
+    assert proposed() == IndicatorColumn(name="x", mean=0.667, rows=3)
+    assert proposed(numeric=("x",)).type == proposed(linear=("x",)).type == "numeric"
+    assert (proposed(linear=("x",)).scale, proposed(log=("x",)).scale) == ("linear", "log")
+    assert proposed(categorical=("x",)).type == "categorical"
+
+
+def test_heavy_tails_take_the_logarithm(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "views": rng.lognormal(8, 2, 2000),
+        "age": rng.normal(40, 12, 2000).clip(0),
+        "change": rng.lognormal(8, 2, 2000) - 10,
+    }
+    header = ",".join(("account", *columns, "risk"))
+    numbers = zip(*columns.values(), strict=True)
+    rows = [f"{i},{','.join(f'{x:.2f}' for x in row)},a" for i, row in enumerate(numbers)]
+    path = nodes_csv(tmp_path, header, *rows)
+    views, age, change = propose_schema(path, CHOICES).schema.columns
+    assert isinstance(views, NumericColumn)
+    assert isinstance(age, NumericColumn)
+    assert isinstance(change, NumericColumn)
+    assert [column.scale for column in (views, age, change)] == ["log", "linear", "linear"]
+    assert views.scaling == (views.log_mean, views.log_std)
+    assert views.log_mean == pytest.approx(8, abs=0.2)
+    assert views.log_std == pytest.approx(2, abs=0.1)
+    # The other scale is there to be chosen by hand; a negative number has no logarithm.
+    assert age.log_std is not None
+    assert change.log_std is None
+    with pytest.raises(FedGTError, match=r"line \d+ .*'change': -.* negative"):
+        propose_schema(path, replace(CHOICES, log=("change",)))
+
+
+def test_a_schema_says_what_it_discloses(tmp_path: Path) -> None:
+    rows = [f"{i},{i * 1.5},{i % 2},{'xy'[i % 2]},{'lh'[i % 2]}" for i in range(1234)]
+    path = nodes_csv(tmp_path, "account,balance,active,kind,risk", *rows)
+    proposal = propose_schema(path, replace(CHOICES, digits=2))
+    text = proposal.schema.description
+    parts = ("labels (2)", "numeric column (1)", "indicator column (1)", "all values (2)")
+    for part in (*parts, "2 significant digits"):
+        assert part in text
+    balance = proposal.schema.columns[0]
+    assert isinstance(balance, NumericColumn)
+    assert (balance.rows, balance.mean, balance.std) == (1200, 920, 530)
+    exact = propose_schema(path, replace(CHOICES, digits=15)).schema.columns[0]
+    assert isinstance(exact, NumericColumn)
+    assert (exact.rows, exact.mean) == (1234, 924.75)
+
+
+def test_columns_that_look_like_ids_are_pointed_at(tmp_path: Path) -> None:
+    rows = [f"{i},{7 * i},{i / 8},{i // 2},a" for i in range(20)]
+    path = nodes_csv(tmp_path, "account,number,share,age,risk", *rows)
+    notes = propose_schema(path, CHOICES).notes
+    assert notes["whole numbers, each in one row: --exclude if they are ids"] == ["number"]
+
+
+def test_rare_values_are_pointed_at(tmp_path: Path) -> None:
+    rows = [f"{i},{int(i == 3)},{int(i < 50)},a" for i in range(100)]
+    path = nodes_csv(tmp_path, "account,one,half,risk", *rows)
+    assert propose_schema(path, CHOICES).notes["0 or 1 stands in fewer than 5 rows"] == ["one"]
 
 
 def test_names_and_free_text_never_reach_the_schema(tmp_path: Path) -> None:
@@ -218,20 +344,9 @@ def test_parquet_types_are_respected(tmp_path: Path) -> None:
     )
     pq.write_table(table, path)
     proposal = propose_schema(path, CHOICES)
-    assert proposal.schema.columns == (
-        NumericColumn(name="ratio", mean=1, std=0.408),
-        CategoricalColumn(name="active", categories=("false", "true")),
-    )
+    ratio, active = proposal.schema.columns
+    assert isinstance(ratio, NumericColumn)
+    assert (ratio.mean, ratio.std, ratio.rows) == (1, 0.408, 3)
+    assert active == IndicatorColumn(name="active", mean=0.5, rows=4)
     assert proposal.schema.labels == ("0", "1")
     assert set(proposal.omitted) == {"since", "tags"}
-
-
-def test_scaling_is_rounded_relative_to_the_deviation() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.normal(1_700_000_000.123, 86_400, 1000)
-    mean, std = public_scaling(values)
-    assert len(f"{std:g}") <= 5
-    assert abs(mean - values.mean()) < std / 100
-    assert mean == round(mean, -2)
-    assert public_scaling(np.full(3, 0.1)) == (0.1, 1.0)
-    assert public_scaling(np.array([1e300, -1e300]))[1] == float("inf")

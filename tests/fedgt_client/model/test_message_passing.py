@@ -1,13 +1,15 @@
 """Sampled neighbours, by hand and by count."""
 
 import numpy as np
+import pytest
 import torch
 
 from fedgt_client.model.blocks import message_block, sampled_neighbours
 from fedgt_client.model.gcn import GCN
 from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.masked_gcn import MaskedGCN
 from fedgt_client.model.sage import GraphSAGE
-from tests.fedgt_client.graphs import dense_adjacency, two_groups, without_links
+from tests.fedgt_client.graphs import dense_adjacency, two_groups, with_weights, without_links
 
 CPU = torch.device("cpu")
 
@@ -87,3 +89,26 @@ def test_sage_by_hand() -> None:
     expected = means @ weights["layers.0.neighbours"] + weights["layers.0.bias"]
     expected += features @ weights["layers.0.own"]
     torch.testing.assert_close(model(tensors, tensors.all_nodes()), expected)
+
+
+@pytest.mark.parametrize("model", ["gcn", "masked"])
+def test_a_weighted_convolution_by_hand(model: str) -> None:
+    """D^-1/2 (A / mean + I) D^-1/2 X W + b, for one layer; the weights' unit does not matter."""
+    graph = with_weights(two_groups())
+    assert graph.weights is not None
+    adjacency = torch.from_numpy(dense_adjacency(graph) / graph.weights.mean()).float()
+    adjacency += torch.eye(40)
+    scale = adjacency.sum(1).rsqrt()
+    means = scale[:, None] * adjacency * scale @ GraphTensors.of(graph, CPU).dense_features()
+    for unit in (1.0, 1e6):
+        tensors = GraphTensors.of(with_weights(two_groups(), unit=unit), CPU)
+        if model == "gcn":
+            gcn = GCN(6, 2, width=8, layers=1, dropout=0.0).eval()
+            expected = means @ dict(gcn.named_parameters())["layers.0.lin.weight"].t()
+            found = gcn(tensors, tensors.all_nodes())
+        else:
+            masked = MaskedGCN(6, 2, width=4, layers=1, dropout=0.0, threshold=0.0).eval()
+            expected = means @ dict(masked.named_parameters())["layers.0.weight"]
+            expected = expected.relu() @ dict(masked.named_parameters())["head.weight"]
+            found = masked(tensors, tensors.all_nodes())
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

@@ -11,9 +11,10 @@ from deploy.settings import resolve_settings
 from fedgt_server.aggregation import softmax_weights
 from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
-from fedgt_server.transport import centred, transport
+from fedgt_server.transport import centred
 from shared.config import RunConfig, Scalar
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
+from tests.fedgt_server.plans import transport
 
 # Not in the order of their names, as a model's parameters are not.
 INITIAL: Arrays = {
@@ -325,6 +326,85 @@ def assert_same(found: Arrays, expected: Arrays) -> None:
     for name, array in expected.items():
         assert found[name].dtype == array.dtype
         assert found[name].tobytes() == array.tobytes()
+
+
+def test_models_on_disk_are_those_in_memory(tmp_path: Path) -> None:
+    """Without memory for models, every bit is the same, also from a checkpoint."""
+    in_memory = begun(similarity="update")
+    on_disk = begun(similarity="update", models_memory_mb=0, results_dir=str(tmp_path / "runs"))
+    rounds = [round_of(*NAMES), round_of("a", "d", offset=10), round_of("b", offset=20)]
+    for updates in rounds[:2]:
+        for method in (in_memory, on_disk):
+            play(method, updates)
+    assert not list((tmp_path / "runs").iterdir())  # the scratch files have no name
+    assert_same(on_disk.state_dict(), in_memory.state_dict())
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    facts = CheckpointFacts(config={}, best=None, profile=None)
+    checkpoints.save(Checkpoint(2, facts, on_disk.state_dict()))
+    saved = checkpoints.newest()
+    assert saved is not None
+    resumed = FedGT(settings(similarity="update", models_memory_mb=0, results_dir=str(tmp_path)))
+    resumed.load_state_dict(saved.arrays)
+    for method in (in_memory, on_disk, resumed):
+        play(method, rounds[2])
+    for method in (on_disk, resumed):
+        assert_same(method.state_dict(), in_memory.state_dict())
+        for name in (*NAMES, "newcomer"):
+            assert_same(method.message(name), in_memory.message(name))
+
+
+@pytest.mark.parametrize("similarity", ["hungarian", "update"])
+def test_blocks_of_columns_do_not_change_the_averages(
+    similarity: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updates = round_of(*NAMES)
+    expected = play(begun(similarity=similarity), updates)
+    monkeypatch.setattr("fedgt_server.methods.personalised._BLOCK", 4 * len(NAMES) * 3)
+    found = play(begun(similarity=similarity), updates)
+    for name in NAMES:
+        for key in expected[name]:
+            assert found[name][key] == pytest.approx(expected[name][key], abs=1e-6)
+
+
+def test_updates_that_are_received_one_by_one() -> None:
+    """A second answer counts from the same θ̂; what was sent stays as it is until the end."""
+    updates = round_of(*NAMES)
+    at_once, one_by_one = begun(), begun()
+    expected = play(at_once, updates)
+    one_by_one.receive("a", update("a", 99))
+    kept = {name: one_by_one.receive(name, given) for name, given in updates.items()}
+    assert [given.arrays for given in kept.values()] == [{}] * len(NAMES)
+    assert one_by_one.message("a")["bias"].tolist() == INITIAL["bias"].tolist()
+    assert one_by_one.message("z")["bias"].tolist() == INITIAL["bias"].tolist()
+    one_by_one.aggregate(kept)
+    for name in NAMES:
+        assert_same(one_by_one.message(name), expected[name])
+
+
+def test_what_is_sent_does_not_change_afterwards() -> None:
+    method = begun()
+    sent = play(method, round_of(*NAMES))["a"]["weight"]
+    before = sent.copy()
+    play(method, round_of(*NAMES, offset=10))
+    assert sent.tolist() == before.tolist()
+
+
+def test_of_many_institutions_only_the_strongest_weights_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    updates, tau = round_of(*NAMES), 5.0
+    similarity = np.array(begun().aggregate(updates).facts["similarity"])
+    monkeypatch.setattr("fedgt_server.methods.personalised._FEW", 3)
+    monkeypatch.setattr("fedgt_server.methods.personalised._STRONGEST", 2)
+    facts = begun(tau=tau).aggregate(updates).facts
+    assert "similarity" not in facts
+    weights = softmax_weights(similarity, tau)
+    others = sorted(range(1, 4), key=lambda other: -weights[0, other])[:2]
+    assert list(facts["strongest"]["a"]) == [NAMES[other] for other in others]
+    assert list(facts["strongest"]["a"].values()) == pytest.approx(
+        [weights[0, other] for other in others], abs=1e-3
+    )
+    assert facts["similarity_spread"] > 0.0
 
 
 def test_dead_spread_warns() -> None:
