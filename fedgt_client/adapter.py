@@ -88,4 +88,4 @@ def _train(message: Message, context: Context, clients: ClientCache) -> Message:
         {name: float(value) for name, value in metrics.items()},
         warnings.split("\n") if warnings else [],
     )
-    return Message(update.to_records(), reply_to=message)
+    return Message(update.to_records(client.precision), reply_to=message)

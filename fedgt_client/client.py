@@ -13,6 +13,7 @@ from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data.own_folders import own_institution
 from fedgt_client.data.subgraph import open_institution
+from fedgt_client.error_feedback import ErrorFeedback
 from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
@@ -40,11 +41,16 @@ class FedGTClient(NumPyClient):
         profile: Callable[[ClientMethod], Profile],
         method: Callable[[], ClientMethod],
         store: StateStore,
+        config: RunConfig,
     ) -> None:
         self.institution = institution
         self._new_method = method
         self._method = method()
         self._profile = profile(self._method)
+        self.precision = config.wire_precision
+        # With ldp 'all', all parameters have noise.
+        added_up = self._profile.parameters if config.ldp != "all" else ()
+        self._feedback = ErrorFeedback(self.precision, added_up)
         self._store = store
         self._ledger = Ledger(store.folder / "privacy.json")
         self._in_memory: SavedRound | None = None  # whose state it is
@@ -71,6 +77,7 @@ class FedGTClient(NumPyClient):
             ),
             lambda: client_method(graph, config, node.name),
             store,
+            config,
         )
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
@@ -97,8 +104,9 @@ class FedGTClient(NumPyClient):
 
         Returns
         -------
-            The arrays to upload, the number of training nodes where the method weighs
-            institutions by it (else 0), and the metrics, with ``warnings`` a line each.
+            The arrays to upload, rounded to what ``precision`` can express, the number of training
+            nodes where the method weighs institutions by it (else 0), and the metrics, with
+            ``warnings`` a line each.
         """
         started, round_number = time.monotonic(), int(config["round"])
         self._restore(round_number)
@@ -106,7 +114,9 @@ class FedGTClient(NumPyClient):
         if config.get("finish", False):
             return NamedArrays({}), 0, {}
         result = self._method.fit(self._named(parameters), round_number)
-        self._in_memory = self._store.save(round_number, self._method.state_dict())
+        upload = self._feedback.apply(result.upload)
+        state = self._method.state_dict() | self._feedback.state_dict()
+        self._in_memory = self._store.save(round_number, state)
         measured = {k: v for k, v in result.metrics.items() if math.isfinite(v)}
         self._store.log_metrics(round_number, measured)
         for warning in result.warnings:
@@ -118,7 +128,7 @@ class FedGTClient(NumPyClient):
         }
         if result.warnings:
             metrics["warnings"] = "\n".join(result.warnings)
-        return NamedArrays(result.upload), int(result.metrics.get(NUM_EXAMPLES, 0)), metrics
+        return NamedArrays(upload), int(result.metrics.get(NUM_EXAMPLES, 0)), metrics
 
     def _named(self, parameters: NDArrays) -> Arrays:
         """Return arrays by name."""
@@ -141,6 +151,8 @@ class FedGTClient(NumPyClient):
         if newest == self._in_memory:
             return
         self._method = self._new_method()
+        saved = self._store.load(newest.round_number) if newest else {}
         if newest:
-            self._method.load_state_dict(self._store.load(newest.round_number))
+            self._method.load_state_dict(saved)
+        self._feedback.load_state_dict(saved)
         self._in_memory = newest

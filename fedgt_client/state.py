@@ -17,8 +17,9 @@ logger = logging.getLogger(__name__)
 # Rounds. A coordinator whose last checkpoint is truncated goes back to the one before, and asks for
 # a round again when institutions have already finished the next.
 _KEPT = 3
-# Prefix of the names of arrays that only training needs.
+# Prefixes of the names of arrays that only training needs.
 OPTIMISER = "adam."
+RESIDUAL = "residual."
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class StateStore:
     def keep_best(self, round_number: int) -> None:
         """Copy the model after ``round_number`` to the best model, if its state is still here.
 
-        The optimiser's arrays are left out.
+        What only training needs is left out.
         """
         kept = self.best()
         if round_number not in self.rounds() or (kept and kept.round_number == round_number):
@@ -103,7 +104,7 @@ class StateStore:
         model = {
             name: array
             for name, array in self.load(round_number).items()
-            if not name.startswith(OPTIMISER)
+            if not name.startswith((OPTIMISER, RESIDUAL))
         }
         write_tensors(self.folder / f"best-{round_number:06d}.safetensors", model)
         if kept:

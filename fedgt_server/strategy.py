@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -179,7 +180,9 @@ class FedGTStrategy(Strategy):
         return self._round
 
     def _message(self, node: int, name: str, instruction: Instruction) -> Message:
-        records = instruction.to_records()
+        # Rounded here and nowhere else: a method keeps what it sends in full precision and adds
+        # updates to that, so that even changes smaller than the rounding are not lost.
+        records = instruction.to_records(self.config.wire_precision)
         self._bytes_down[name] = count_bytes(records)
         return Message(
             records,
@@ -215,14 +218,14 @@ class FedGTStrategy(Strategy):
                 )
                 continue
             try:
-                update = Update.from_records(reply.content)
+                update = Update.from_records(reply.content, expected)
                 problem = update_error(update, expected)
             except FedGTError as error:
                 problem = str(error)
             if problem:
                 logger.warning("the update of %s is left out: %s", name, problem)
             else:
-                uploads = upload_sizes(update.arrays, profile.parameters if profile else ())
+                uploads = upload_sizes(update.sizes, profile.parameters if profile else ())
                 kept = self._method.receive(name, update)
                 yield name, _Accepted(kept, count_bytes(reply.content), uploads)
 
@@ -295,10 +298,9 @@ class FedGTStrategy(Strategy):
         return initial
 
 
-def upload_sizes(arrays: Arrays, parameters: Container[str]) -> dict[str, int]:
+def upload_sizes(sizes: Mapping[str, int], parameters: Container[str]) -> dict[str, int]:
     """Return bytes of an update's arrays: the model's together as ``weights``, others by name."""
-    sizes: dict[str, int] = {}
-    for name, array in arrays.items():
-        shown = WEIGHTS if name in parameters else name
-        sizes[shown] = sizes.get(shown, 0) + array.nbytes
-    return sizes
+    shown: Counter[str] = Counter()
+    for name, size in sizes.items():
+        shown[WEIGHTS if name in parameters else name] += size
+    return dict(shown)

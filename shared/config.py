@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from shared.errors import FedGTError
+from shared.precision import Precision
 from shared.registry import lookup
 
 Scalar = str | int | float | bool
@@ -186,6 +187,14 @@ class RunConfig(BaseModel):
         "otherwise the noise is repeatable, and the run is not private",
     )
 
+    # --- messages -----------------------------------------------------------------------------
+    wire_precision: Precision = Field(
+        "int8",
+        description="type of the values in a round's messages, both ways; int8: weights take 8 "
+        "bits with a scale for every 256, other arrays are float16. What rounding takes from an "
+        "update is added to the institution's next one",
+    )
+
     # --- the federation -----------------------------------------------------------------------
     federation: str = Field(
         "default",
@@ -331,6 +340,7 @@ PRESETS: dict[str, dict[str, Scalar]] = {
         "denoise-similarity": False,
         "ldp-clip": 0.002,
         "ldp-noise": 0.001,
+        "wire-precision": "float32",
     },
 }
 

@@ -6,11 +6,12 @@ features, labels, ids or links; but from the arrays of method fedsage others can
 
 All arrays of a message are one Flower array: Flower sends each array as an object of its own, and
 dozens of small ones take longer than their bytes alone. Flower does not look into its bytes.
+They are float32 here; those of a round may travel in another precision, see ``shared.precision``.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from flwr.app import Array as FlowerArray
@@ -20,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from shared.errors import FedGTError
 from shared.files import Array
 from shared.packing import pack, unpack
+from shared.precision import SCALES, Precision, decode, encode, encoded_sizes
 
 Arrays = dict[str, Array]
 Fact = str | int | bool
@@ -33,6 +35,15 @@ FUNCTIONAL_EMBEDDING = "functional_embedding"  # shape: (d,); only for method fe
 # nodes. Up: what is generated here, and gradients of what others have generated; down: the reverse.
 GENERATED_FEATURES = "generated_features"
 GENERATED_GRADIENTS = "generated_gradients"
+# All of these: few values, and with no next update to send their rounding errors with. Where
+# parameters take 8 bits, they take 16.
+_NOT_PARAMETERS = (
+    GLOBAL_NODES,
+    LABEL_DISTRIBUTION,
+    FUNCTIONAL_EMBEDDING,
+    GENERATED_FEATURES,
+    GENERATED_GRADIENTS,
+)
 # Metrics with a meaning of their own.
 NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
 GRADIENT_NORM = "gradient_norm"  # of the round's last step; only for method gcfl
@@ -86,7 +97,10 @@ class Introduction:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))
             raise FedGTError(f"a profile cannot be read: {where} {problem['msg']}") from None
-        return cls(str(facts["institution"]), checked, _arrays(content))
+        if SCALES in checked.parameters:
+            raise FedGTError(f"a profile has a parameter '{SCALES}': that name is taken")
+        initial = decode(_encoded(content), checked.parameters)
+        return cls(str(facts["institution"]), checked, initial)
 
 
 @dataclass(frozen=True)
@@ -114,10 +128,10 @@ class Instruction:
     best_round: int = 0  # the round whose model the institution should keep; 0: none yet
     finish: bool = False  # the run is over: train no more
 
-    def to_records(self) -> RecordDict:
+    def to_records(self, precision: Precision = "float32") -> RecordDict:
         """Return the content of a message."""
         return _records(
-            self.arrays,
+            encode_message(self.arrays, precision),
             {"round": self.round_number, "best-round": self.best_round, "finish": self.finish},
         )
 
@@ -127,7 +141,7 @@ class Instruction:
         facts = _facts(content, "round", "best-round", "finish")
         return cls(
             int(str(facts["round"])),
-            _arrays(content),
+            decode(_encoded(content)),
             int(str(facts["best-round"])),
             bool(facts["finish"]),
         )
@@ -141,19 +155,22 @@ class Update:
     arrays: Arrays  # parameter changes, and whatever else the method uploads
     metrics: dict[str, float]  # a metric that does not apply (no test nodes) is absent
     warnings: list[str] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes of each array as it came
 
-    def to_records(self) -> RecordDict:
+    def to_records(self, precision: Precision = "float32") -> RecordDict:
         """Return the content of a message."""
         # As JSON: Flower cannot count the bytes of an empty list.
-        warnings = json.dumps(self.warnings)
-        records = _records(self.arrays, {"institution": self.institution, "warnings": warnings})
+        facts = {"institution": self.institution, "warnings": json.dumps(self.warnings)}
+        records = _records(encode_message(self.arrays, precision), facts)
         finite = {name: value for name, value in self.metrics.items() if math.isfinite(value)}
         records[_METRICS] = MetricRecord(dict(finite))
         return records
 
     @classmethod
-    def from_records(cls, content: RecordDict) -> "Update":
-        """Parse the content of a message."""
+    def from_records(
+        cls, content: RecordDict, shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> "Update":
+        """Parse the content of a message; see ``decode`` for ``shapes``."""
         facts = _facts(content, "institution", "warnings")
         metrics = content.metric_records.get(_METRICS)
         if metrics is None:
@@ -161,13 +178,20 @@ class Update:
         warnings = _parse_json(facts, "warnings")
         if not isinstance(warnings, list):
             raise FedGTError("a message's 'warnings' is not a list")
+        encoded = _encoded(content)
         numbers = {name: value for name, value in metrics.items() if not isinstance(value, list)}
         return cls(
             str(facts["institution"]),
-            _arrays(content),
+            decode(encoded, shapes),
             {name: float(value) for name, value in numbers.items() if math.isfinite(value)},
             [str(warning) for warning in warnings],
+            encoded_sizes(encoded),
         )
+
+
+def encode_message(arrays: Arrays, precision: Precision) -> Arrays:
+    """Return the arrays of a round as they travel: with int8, only parameters take 8 bits."""
+    return encode(arrays, precision, keep_half=_NOT_PARAMETERS)
 
 
 def count_bytes(content: RecordDict) -> int:
@@ -204,7 +228,7 @@ def _parse_json(facts: ConfigRecord, name: str) -> object:
         raise FedGTError(f"a message's '{name}' is not valid JSON") from None
 
 
-def _arrays(content: RecordDict) -> Arrays:
+def _encoded(content: RecordDict) -> Arrays:
     record = content.array_records.get(_ARRAYS)
     if not record:
         return {}

@@ -23,6 +23,7 @@ _SECTIONS = {
     "hidden": "Graph transformer",
     "similarity": "Personalised aggregation",
     "ldp": "Local differential privacy",
+    "wire_precision": "Messages",
     "federation": "Federation",
     "state_dir": "The institution's machine",
 }

@@ -94,9 +94,7 @@ def measure_packing(method: str) -> Row:
     initial = client.initial_arrays()
     result = client.fit(initial, 1)
     update = Update("bench", result.upload, result.metrics)
-    # As the run sends it, where a run has a choice.
-    precision = {"precision": config.wire_precision} if hasattr(config, "wire_precision") else {}
-    records, packing = measured(lambda: update.to_records(**precision), repeats=_REPEATS)
+    records, packing = measured(lambda: update.to_records(config.wire_precision), repeats=_REPEATS)
     _, unpacking = measured(lambda: Update.from_records(records), repeats=_REPEATS)
     return {
         "parameters": sum(array.size for array in initial.values()),

@@ -72,7 +72,7 @@ class MethodInfo:
     private_updates: bool = False  # whether ldp 'all' protects every update; as in the client half
 
 
-# Common to all baselines: nothing to protect, Adam as in the paper.
+# Common to all baselines: nothing to protect, Adam and full precision as in the paper.
 BASELINE_DEFAULTS: dict[str, Scalar] = {
     "ldp": "off",
     "lr": 0.01,
@@ -80,6 +80,7 @@ BASELINE_DEFAULTS: dict[str, Scalar] = {
     "adam-epsilon": 1e-8,
     "weight-decay": 5e-4,
     "decoupled-weight-decay": False,
+    "wire-precision": "float32",
 }
 SAGE_DEFAULTS: dict[str, Scalar] = BASELINE_DEFAULTS | {"samples": 5}
 

@@ -103,7 +103,10 @@ class PersonalisedAveraging(ServerMethod):
                 self.receive(name, update)
 
     def _add_change(self, institution: str, arrays: Arrays) -> Array32:
-        """Set θ_i = θ̂_i + Δθ_i, with the θ̂_i that this institution started from; return Δθ_i."""
+        """Set θ_i = θ̂_i + Δθ_i, with the θ̂_i that this institution was sent; return Δθ_i.
+
+        θ̂_i here is not rounded as the message was: changes below the rounding are not lost.
+        """
         change = self._flat(arrays)
         self._models[institution] = self._sent_to(institution) + change
         return change

@@ -15,8 +15,9 @@ from fedgt_client.node import NodeConfig
 from fedgt_client.state import StateStore
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
+from shared.precision import Precision
 from shared.version import VERSION
-from shared.wire import Arrays
+from shared.wire import Arrays, Update
 from tests.fedgt_client.graphs import settings, two_groups, without_links
 
 
@@ -166,6 +167,25 @@ def test_what_another_process_saved_replaces_what_is_in_memory(home: Path) -> No
     assert_same(found, expected)
 
 
+def test_updates_with_noise_have_no_feedback(home: Path) -> None:
+    """A residual of what the noise protects would tie an upload to the release before it."""
+    store = StateStore(home / "state", "default", "run", "alba")
+    client = opened(home, ldp="all", ldp_noise_seed=5)
+    play(client, 1, initial(client))
+    assert not any(name.startswith("residual.") for name in store.load(1))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_uploads_are_what_the_coordinator_will_read(home: Path, precision: Precision) -> None:
+    client = opened(home, wire_precision=precision)
+    assert client.precision == precision
+    start = initial(client)
+    for number in (1, 2):
+        upload, _ = play(client, number, start)
+        records = Update("alba", upload, {}).to_records(precision)
+        assert_same(Update.from_records(records).arrays, upload)
+
+
 def test_runs_are_separate(home: Path) -> None:
     client = opened(home, run="one")
     start = initial(client)
@@ -188,7 +208,10 @@ def test_best_model_is_kept_on_disk(home: Path) -> None:
     best = store.load_best()
     assert best is not None
     after_two = store.load(2)
-    assert best.keys() == {name for name in after_two if not name.startswith("adam.")}
+    assert best.keys() == {
+        name for name in after_two if not name.startswith(("adam.", "residual."))
+    }
+    assert any(name.startswith("residual.") for name in after_two)
     for name, array in best.items():
         assert array.tobytes() == after_two[name].tobytes()
     # Heard two rounds late; and a best round that is long gone changes nothing.

@@ -14,6 +14,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from deploy.engines.in_process_grid import InProcessGrid
 from deploy.settings import resolve_settings
 from shared.config import RunConfig, Scalar
+from shared.precision import Precision
 from shared.version import installed_version
 from shared.wire import GLOBAL_NODES, Arrays, Instruction, Introduction, Profile, Question, Update
 
@@ -33,6 +34,7 @@ def settings(**changed: Scalar) -> RunConfig:
         "heads": 1,
         "layers": 1,
         "global-nodes": 2,
+        "wire-precision": "float32",
         "min-institutions": 2,
         "round-deadline": 0.15,
         "give-up-after": 0.3,
@@ -56,6 +58,7 @@ class Node:
     hiccups: set[int] = field(default_factory=set)  # silent only once
     uploads: bool = True
     measures: bool = True
+    precision: Precision = "float32"
     accuracy: dict[int, float] = field(default_factory=dict)
     heard: list[Instruction] = field(default_factory=list)
     asked_for_initial: int = 0
@@ -99,7 +102,7 @@ class Node:
             self.institution,
             arrays if self.uploads else {},
             metrics if self.measures else {},
-        ).to_records()
+        ).to_records(self.precision)
 
 
 class ScriptedGrid(InProcessGrid):

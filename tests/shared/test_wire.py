@@ -11,7 +11,13 @@ from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from flwr.proto.recorddict_pb2 import RecordDict as RecordDictProto
 
 from shared.errors import FedGTError
+from shared.precision import SCALES, Precision, decode, encoded_sizes
 from shared.wire import (
+    FUNCTIONAL_EMBEDDING,
+    GENERATED_FEATURES,
+    GENERATED_GRADIENTS,
+    GLOBAL_NODES,
+    LABEL_DISTRIBUTION,
     Arrays,
     Instruction,
     Introduction,
@@ -19,6 +25,7 @@ from shared.wire import (
     Question,
     Update,
     count_bytes,
+    encode_message,
 )
 
 PROFILE = Profile("1.0", ["age", "größe"], ["good", "bad"], {"head": [2, 3], "scale": []})
@@ -173,6 +180,51 @@ def test_a_measure_that_does_not_apply_is_absent() -> None:
     # Nor is one accepted from a sender.
     records["metrics"] = MetricRecord({"val_accuracy": math.nan, "test_accuracy": 0.5})
     assert Update.from_records(records).metrics == {"test_accuracy": 0.5}
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_a_round_comes_back_in_any_precision(precision: Precision) -> None:
+    arrays = ARRAYS | {GLOBAL_NODES: np.full((1, 2, 3), 0.3, np.float32)}
+    expected = decode(encode_message(arrays, precision))
+    instruction = Instruction(7, arrays).to_records(precision)
+    assert_same(Instruction.from_records(delivered(instruction)).arrays, expected)
+    update = Update("a", arrays, {}).to_records(precision)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    found = Update.from_records(delivered(update), shapes)
+    assert_same(found.arrays, expected)
+    assert found.sizes == encoded_sizes(encode_message(arrays, precision))
+    unexpected = Update.from_records(delivered(update), {}).arrays
+    assert_same(unexpected, {name: encode_message(arrays, precision)[name] for name in arrays})
+
+
+def test_only_parameters_take_8_bits() -> None:
+    special = (
+        GLOBAL_NODES,
+        LABEL_DISTRIBUTION,
+        FUNCTIONAL_EMBEDDING,
+        GENERATED_FEATURES,
+        GENERATED_GRADIENTS,
+    )
+    arrays = {name: np.ones(3, np.float32) for name in (*special, "head")}
+    kinds = {name: array.dtype.name for name, array in encode_message(arrays, "int8").items()}
+    assert kinds == dict.fromkeys(special, "float16") | {"head": "int8", SCALES: "float32"}
+
+
+def test_a_parameter_with_the_name_of_the_scales_is_refused() -> None:
+    profile = Profile("1.0", ["age"], ["good", "bad"], {SCALES: [2]})
+    with pytest.raises(FedGTError, match=f"'{SCALES}'"):
+        Introduction.from_records(Introduction("a", profile).to_records())
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_counted_bytes_are_those_that_travel(precision: Precision) -> None:
+    arrays: Arrays = {f"layer.{i}": np.ones((50, 300), np.float32) for i in range(20)}
+    for records in (
+        Instruction(3, arrays, best_round=2).to_records(precision),
+        Update("a", arrays, {"val_accuracy": 0.25}, ["no links"]).to_records(precision),
+    ):
+        travelled = len(recorddict_to_proto(records).SerializeToString())
+        assert count_bytes(records) == pytest.approx(travelled, abs=300)
 
 
 def test_bytes_are_counted() -> None:

@@ -1,0 +1,81 @@
+"""Arrays as 8-bit integers with a scale for each block of values, and back."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.errors import FedGTError
+
+# Values, in C order, that share a scale: the scales add 4 bytes to 256.
+BLOCK = 256
+_LEVELS = 127
+# Of a scale: with the 7 bits of a code, a product has 24, as many as float32 holds. It is exact,
+# and so an array that comes from ``dequantise`` is quantised without any further error.
+_SCALE_BITS = 17
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.int8]
+
+
+def quantise(array: Floats) -> tuple[Codes, Floats]:
+    """Round each value to the nearest of the 255 multiples −127 s … 127 s of its block's scale s.
+
+    The scale is a 127th of the block's largest magnitude, rounded up: the error of a value is at
+    most s / 2. A block whose magnitudes are all below 1e-36 becomes 0.
+
+    Returns
+    -------
+    codes : shape of ``array``
+    scales : one for each block of ``BLOCK`` values in C order, shape (⌈size / BLOCK⌉,)
+
+    Raises
+    ------
+    FedGTError
+        When a value is not finite.
+    """
+    values = np.asarray(array, np.float32).reshape(-1)
+    if not values.size:
+        return np.zeros(array.shape, np.int8), np.zeros(0, np.float32)
+    starts = np.arange(0, values.size, BLOCK)
+    largest = np.maximum.reduceat(np.abs(values), starts)  # NaN where a value is NaN
+    if not np.isfinite(largest).all():
+        raise FedGTError("an array holds values that are not finite: it cannot be quantised")
+    scales = _short(np.divide(largest, _LEVELS, dtype=np.float32))
+    divisors = np.where(scales >= np.finfo(np.float32).tiny, scales, np.float32(np.inf))
+    codes = np.rint(values / _by_value(divisors, values.size)).astype(np.int8)
+    return codes.reshape(array.shape), scales
+
+
+def dequantise(codes: Codes, scales: Floats) -> Floats:
+    """Return code times scale of its block: shapes as ``quantise`` returns them, to ``codes``'s.
+
+    Raises
+    ------
+    FedGTError
+        When there is another number of scales than of blocks, or a scale is not a finite number
+        of at least 0.
+    """
+    if scales.shape != (count_blocks(codes.size),):
+        found = f"{codes.size} quantised values come with scales of shape {list(scales.shape)}"
+        raise FedGTError(f"{found}, expected [{count_blocks(codes.size)}]")
+    if not (np.isfinite(scales) & (scales >= 0)).all():
+        raise FedGTError("a scale of quantised values is not a finite number of at least 0")
+    with np.errstate(over="ignore"):  # infinite where a sender's scale is absurd
+        values = codes.reshape(-1) * _by_value(scales, codes.size)
+    return values.reshape(codes.shape)
+
+
+def count_blocks(size: int) -> int:
+    """Return the number of scales for ``size`` values."""
+    return -(-size // BLOCK)
+
+
+def _short(scales: Floats) -> Floats:
+    """Round up to ``_SCALE_BITS`` significant bits."""
+    mantissas, exponents = np.frexp(scales)
+    whole = np.ceil(np.ldexp(mantissas, _SCALE_BITS))
+    return np.asarray(np.ldexp(whole, exponents - _SCALE_BITS), np.float32)
+
+
+def _by_value(scales: Floats, size: int) -> Floats:
+    """Return the scale of each value, shape (size,)."""
+    return np.repeat(scales, BLOCK)[:size]
