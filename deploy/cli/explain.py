@@ -41,14 +41,13 @@ def explain(
     if picture is not None and picture.exists() and not force:
         raise FedGTError(f"{picture} exists already: choose another file or add --force")
     with show_steps(quiet=json) as step:
-        source, own = open_trained(model, data, run, institution, step)
+        source, base = open_trained(model, data, run, institution, step)
+        own = base.attach(nodes, edges) if nodes or edges else base
         if source.assessment is None:
             step("calibrating on the validation nodes")
-            source = calibrated(source, own, source.model.scores(own))
+            source = calibrated(source, base, source.model.scores(base))
         step(f"explaining {node}")
-        found = explain_node(
-            source.model, own.attach(nodes, edges) if nodes or edges else own, node
-        )
+        found = explain_node(source.model, own, node)
     if picture is not None:
         with atomic_file(picture) as staging:
             staging.write_text(explanation_svg(found), encoding="utf-8")
