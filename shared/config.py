@@ -121,7 +121,12 @@ class RunConfig(BaseModel):
     ppr_nu: float = Field(
         0.15, gt=0, lt=1, description="probability that the random walk of PPR restarts (ν)"
     )
-    ppr_tolerance: float = Field(1e-5, gt=0, description="PPR error tolerance per unit of degree")
+    ppr_tolerance: float = Field(
+        5e-5,
+        gt=0,
+        description="probability per link below which PPR's random walk is not followed further at "
+        "a node; parts of up to 1,000 nodes are solved exactly",
+    )
     ppr_bias: bool = Field(
         True,
         description="learned multiple of the sampler's log-weight in local attention "

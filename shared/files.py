@@ -190,7 +190,7 @@ def open_tensors(source: Path) -> dict[str, Array]:
         if any(entry["data_offsets"][1] > len(payload) for entry in entries.values()):
             raise FedGTError(f"{source} is cut off: write it again")
         return {name: _tensor(payload, entry) for name, entry in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         raise FedGTError(f"{source} is damaged: write it again") from None
 
 

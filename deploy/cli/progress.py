@@ -1,11 +1,13 @@
 """Progress of a run: a bar on a terminal, a line now and then elsewhere."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fedgt_client.preprocess.progress import logger as progress_logger
 from fedgt_server.events import RoundEvent
 from fedgt_server.round_loop import Observer
 
@@ -18,11 +20,39 @@ def round_progress(console: Console, title: str, rounds: int, *, show: bool) -> 
     if not show:
         yield lambda _: None
     elif console.is_terminal:
-        with _bar(console, title, rounds) as observe:
+        with _preparation_lines(console), _bar(console, title, rounds) as observe:
             yield observe
     else:
         console.print(f"{title}: preparing", highlight=False)
-        yield lambda event: _line(console, title, rounds, event)
+        with _preparation_lines(console):
+            yield lambda event: _line(console, title, rounds, event)
+
+
+@contextmanager
+def _preparation_lines(console: Console) -> Iterator[None]:
+    """Show what institutions in this process log of a long preparation."""
+    handler, level = _ConsoleHandler(console), progress_logger.level
+    progress_logger.addHandler(handler)
+    progress_logger.setLevel(logging.INFO)
+    progress_logger.propagate = False
+    try:
+        yield
+    finally:
+        progress_logger.removeHandler(handler)
+        progress_logger.setLevel(level)
+        progress_logger.propagate = True
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints log lines above the bar, where there is one."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        self._console.print(record.getMessage(), highlight=False)
 
 
 @contextmanager

@@ -15,12 +15,13 @@ from fedgt_client.preprocess.laplacian import laplacian_encoding
 from fedgt_client.preprocess.samplers import pool_builder
 from fedgt_client.preprocess.top_k import Pool
 from shared.config import RunConfig
+from shared.errors import FedGTError
 from shared.files import open_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 
 # Increase it when what is computed changes: older files are then ignored.
-_VERSION = 1
+_VERSION = 2
 # Candidates kept for each node, as a multiple of the samples drawn: enough for variety.
 _POOL_FACTOR = 4
 
@@ -47,15 +48,40 @@ def prepare(graph: Graph, config: RunConfig, folder: Path) -> Prepared:
     ).hexdigest()[:32]
     path = folder / f"prepared-{key}.safetensors"
     if not path.exists():
-        started = time.monotonic()
-        neighbours, weights = builder.build(graph, config, size)
-        encoding = laplacian_encoding(graph, config.positional_dimensions)
-        write_tensors(path, {"neighbours": neighbours, "weights": weights, "encoding": encoding})
-        logger.info(
-            "prepared %d nodes in %.1f s: %s pool and positional encoding",
-            graph.num_nodes,
-            time.monotonic() - started,
-            config.sampler,
-        )
+        _compute(graph, config, size, path)
+    try:
+        return _read(path, graph.num_nodes, size, config.positional_dimensions)
+    except FedGTError as error:
+        logger.warning("%s; it is prepared again", error)
+        _compute(graph, config, size, path)
+        return _read(path, graph.num_nodes, size, config.positional_dimensions)
+
+
+def _compute(graph: Graph, config: RunConfig, size: int, path: Path) -> None:
+    started = time.monotonic()
+    neighbours, weights = pool_builder(config.sampler).build(graph, config, size)
+    encoding = laplacian_encoding(graph, config.positional_dimensions)
+    tensors = {"neighbours": neighbours, "weights": weights, "encoding": encoding}
+    write_tensors(path, tensors, durable=True)
+    logger.info(
+        "prepared %d nodes in %.1f s: %s pool and positional encoding",
+        graph.num_nodes,
+        time.monotonic() - started,
+        config.sampler,
+    )
+
+
+def _read(path: Path, nodes: int, size: int, dimensions: int) -> Prepared:
+    """Open a file, memory-mapped; raise FedGTError if it does not hold what was written."""
     tensors = open_tensors(path)
-    return Prepared((tensors["neighbours"], tensors["weights"]), tensors["encoding"])
+    expected = {
+        "neighbours": (np.dtype(np.int32), (nodes, size)),
+        "weights": (np.dtype(np.float32), (nodes, size)),
+        "encoding": (np.dtype(np.float32), (nodes, dimensions)),
+    }
+    if {name: (array.dtype, array.shape) for name, array in tensors.items()} != expected:
+        raise FedGTError(f"{path} holds other arrays than expected")
+    neighbours, weights = tensors["neighbours"], tensors["weights"]
+    if not np.array_equal(neighbours >= 0, weights > 0) or (neighbours >= nodes).any():
+        raise FedGTError(f"{path} is damaged: its candidates are not nodes of the graph")
+    return Prepared((neighbours, weights), tensors["encoding"])

@@ -3,13 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import eigsh
 
 from fedgt_client.graph import Graph
+from fedgt_client.preprocess.components import Components, adjacency_matrix
+from fedgt_client.preprocess.eigenvectors import largest_eigenvectors
 
 # Below this size a dense solver is faster, and always converges.
 _DENSE = 512
+# Below this size it is faster to compute all eigenvectors, of many components in one call.
+_STACKED = 64
 
 
 def laplacian_encoding(graph: Graph, dimensions: int = 8) -> NDArray[np.float32]:
@@ -24,41 +26,48 @@ def laplacian_encoding(graph: Graph, dimensions: int = 8) -> NDArray[np.float32]
     -------
     encoding : shape (n, dimensions)
     """
-    n = graph.num_nodes
-    encoding = np.zeros((n, dimensions), np.float32)
-    adjacency = sparse.csr_array(
-        (np.ones(len(graph.indices)), graph.indices, graph.indptr), shape=(n, n)
-    )
-    adjacency = adjacency.maximum(adjacency.T)
-    _, component = connected_components(adjacency, directed=False)
-    for members in _groups(component):
-        if len(members) > 1 and dimensions:
-            vectors = _component_encoding(adjacency[members][:, members], dimensions)
-            encoding[members, : vectors.shape[1]] = vectors
+    encoding = np.zeros((graph.num_nodes, dimensions), np.float32)
+    if not dimensions:
+        return encoding
+    adjacency = adjacency_matrix(graph)
+    components = Components.of(adjacency.maximum(adjacency.T) if graph.directed else adjacency)
+    for nodes, matrices in components.dense(_DENSE):
+        vectors = _dense_vectors(matrices, min(dimensions, nodes.shape[1] - 1) + 1)
+        encoding[nodes, : vectors.shape[2] - 1] = _scaled(vectors)
+    for nodes, matrix in components.above(_DENSE).each():
+        count = min(dimensions, len(nodes) - 2) + 1
+        vectors = largest_eigenvectors(_normalised(matrix), count)
+        encoding[nodes, : count - 1] = _scaled(vectors)
     return encoding
 
 
-def _component_encoding(adjacency: sparse.csr_array, dimensions: int) -> NDArray[np.float64]:
-    """Encode one connected component, shape (s, min(dimensions, s − 1))."""
-    size = adjacency.shape[0]
-    count = min(dimensions, size - 1)
-    scale = sparse.diags_array(1.0 / np.sqrt(adjacency.sum(axis=1)))
-    # The largest eigenvalues of the normalised adjacency are the Laplacian's smallest.
-    normalised = scale @ adjacency @ scale
-    if size <= _DENSE or count + 1 >= size:
-        _, vectors = linalg.eigh(normalised.toarray(), subset_by_index=[size - count - 1, size - 1])
-        vectors = vectors[:, ::-1]
-    else:
-        start = np.random.default_rng(0).standard_normal(size)
-        values, vectors = eigsh(normalised, k=count + 1, which="LA", v0=start, tol=1e-6)
-        vectors = vectors[:, np.argsort(-values)]
-    vectors = vectors[:, 1:] * np.sqrt(size)
-    largest = np.abs(vectors).argmax(axis=0)
-    signs = np.sign(vectors[largest, np.arange(count)])
-    return np.asarray(vectors * signs)
+def _normalised(adjacency: sparse.csr_array) -> sparse.csr_array:
+    """Return D^-1/2 A D^-1/2: its largest eigenvalues are the Laplacian's smallest; (s, s)."""
+    scale = 1.0 / np.sqrt(np.diff(adjacency.indptr))
+    rows = np.repeat(scale, np.diff(adjacency.indptr))
+    return sparse.csr_array(
+        (rows * scale[adjacency.indices], adjacency.indices, adjacency.indptr),
+        shape=adjacency.shape,
+    )
 
 
-def _groups(component: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-    """Return the members of each component."""
-    order = np.argsort(component, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(component))[:-1])
+def _dense_vectors(adjacency: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Return the eigenvectors of the largest eigenvalues, in descending order, (b, s, count)."""
+    size = adjacency.shape[1]
+    scale = 1.0 / np.sqrt(adjacency.sum(axis=2))
+    normalised = scale[:, :, None] * adjacency * scale[:, None, :]
+    if size <= _STACKED:
+        return np.linalg.eigh(normalised)[1][:, :, : -count - 1 : -1]
+    wanted = [size - count, size - 1]
+    vectors = [linalg.eigh(matrix, subset_by_index=wanted)[1] for matrix in normalised]
+    return np.stack(vectors)[:, :, ::-1]
+
+
+def _scaled(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Drop the first, trivial vector; scale to unit mean square, the largest entry positive.
+
+    Shape (…, s, count) to (…, s, count − 1).
+    """
+    vectors = vectors[..., 1:] * np.sqrt(vectors.shape[-2])
+    largest = np.abs(vectors).argmax(axis=-2, keepdims=True)
+    return vectors * np.sign(np.take_along_axis(vectors, largest, axis=-2))

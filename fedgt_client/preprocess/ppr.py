@@ -2,59 +2,71 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedgt_client.graph import Graph
+from fedgt_client.preprocess.components import Components, adjacency_matrix
 from fedgt_client.preprocess.samplers import PoolBuilder
-from fedgt_client.preprocess.top_k import Pool, top_k
+from fedgt_client.preprocess.top_k import Pool
+
+# Components up to this size are solved exactly: as fast as pushing, and nothing to compile.
+_DENSE = 1000
+# Smaller values of an inverse are rounding errors: the node cannot be reached.
+_ZERO = 1e-12
 
 
 def personalised_pagerank(
-    graph: Graph, *, nu: float = 0.15, tolerance: float = 1e-5, size: int = 64
+    graph: Graph, *, nu: float = 0.15, tolerance: float = 5e-5, size: int = 64
 ) -> Pool:
     """Return the ``size`` nodes nearest to each node, itself excluded, and their PPR values.
 
     Ā is the column-normalised adjacency, so the distribution of node i is *column* i of the PPR
-    matrix; row i of the result holds that column's largest entries. No dense inverse is made:
-    residual mass is pushed along links, for a block of nodes at a time, until what is left at any
-    node v is below ``tolerance`` · degree(v) (Andersen, Chung, Lang 2006). Each value is exact to
-    that bound (links without direction), and the cost of a node does not grow with the graph.
+    matrix; row i of the result holds that column's largest entries, equal ones by node id.
+
+    Components of up to 1,000 nodes are inverted. In larger ones residual mass is pushed along the
+    links until what is left at any node v is below ``tolerance`` · degree(v), and the rest is
+    estimated (see ``push``). A node costs at most 1 / (ν · tolerance) links, whatever the size of
+    the graph and of its hubs; memory is that of the result and of a few arrays of n per core.
     """
-    n = graph.num_nodes
-    degrees = np.diff(graph.indptr)
-    # Row v of `walk` is column v of Ā: where a walker at v goes next.
-    walk = sparse.csr_array(
-        (np.repeat(1.0 / np.maximum(degrees, 1), degrees), graph.indices, graph.indptr),
-        shape=(n, n),
-    )
-    threshold = np.maximum(degrees, 1) * tolerance
-    return top_k(lambda nodes: _push(walk, threshold, nodes, nu), n, size)
+    neighbours = np.full((graph.num_nodes, size), -1, np.int32)
+    weights = np.zeros((graph.num_nodes, size), np.float32)
+    components = Components.of(adjacency_matrix(graph))
+    for nodes, adjacency in components.dense(_DENSE):
+        members, values = _strongest(_inverse(adjacency, nu), size)
+        ids = np.take_along_axis(nodes[:, None, :], members, axis=2)
+        neighbours[nodes, : members.shape[2]] = np.where(values > 0, ids, -1)
+        weights[nodes, : members.shape[2]] = values
+    large = components.above(_DENSE)
+    if len(large.nodes):
+        from fedgt_client.preprocess.push import push_pool  # numba takes seconds to load, compile
+
+        stationary = None if graph.directed else _stationary(large)
+        push_pool(large, stationary, nu, tolerance, (neighbours, weights))
+    return neighbours, weights
 
 
-def _push(
-    walk: sparse.csr_array, threshold: NDArray[np.float64], nodes: NDArray[np.int64], nu: float
-) -> sparse.csr_array:
-    """Return PPR of ``nodes`` up to the threshold, shape (len(nodes), n)."""
-    shape = (len(nodes), walk.shape[0])
-    scores = sparse.csr_array(shape)
-    residual = sparse.csr_array((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=shape)
-    while True:
-        large = residual.data > threshold[residual.indices]
-        if not large.any():
-            # Some of what is left at a node stays there: it brings every value nearer, and in
-            # the neighbours of a hub, below the threshold from the start, it is all there is.
-            return scores + nu * residual
-        pushed = _masked(residual, large)
-        scores = scores + nu * pushed
-        residual = _masked(residual, ~large) + (1.0 - nu) * (pushed @ walk)
+def _inverse(adjacency: NDArray[np.float64], nu: float) -> NDArray[np.float64]:
+    """Return the PPR matrices of small components, transposed: row i is node i's; (b, s, s)."""
+    walk = adjacency / np.maximum(adjacency.sum(axis=2, keepdims=True), 1.0)
+    return nu * np.linalg.inv(np.eye(adjacency.shape[1]) - (1.0 - nu) * walk)
 
 
-def _masked(matrix: sparse.csr_array, kept: NDArray[np.bool_]) -> sparse.csr_array:
-    """Return ``matrix`` with only the kept of its stored entries."""
-    result = matrix.copy()
-    result.data = np.where(kept, matrix.data, 0.0)
-    result.eliminate_zeros()
-    return result
+def _strongest(
+    ppr: NDArray[np.float64], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the largest entries of each row but the diagonal one: columns, values; (b, s, k)."""
+    own = np.arange(ppr.shape[1])
+    ppr[:, own, own] = 0.0
+    # Nodes in the same position have the same value but for rounding, which float32 hides.
+    values = np.where(ppr > _ZERO, ppr, 0.0).astype(np.float32)
+    columns = np.argsort(-values, axis=2, kind="stable")[:, :, : min(size, len(own) - 1)]
+    return columns, np.take_along_axis(values, columns, axis=2)
+
+
+def _stationary(components: Components) -> NDArray[np.float32]:
+    """Return each node's share of the links of its component, shape (n,)."""
+    degrees = np.diff(components.adjacency.indptr)
+    volumes = np.add.reduceat(degrees, components.starts[:-1])
+    return np.asarray(degrees / np.repeat(volumes, components.sizes), np.float32)
 
 
 POOL_BUILDER = PoolBuilder(

@@ -72,3 +72,28 @@ def test_memory_mapped(tmp_path: Path) -> None:
     for array in (*prepared.pool, prepared.encoding):
         assert isinstance(array, np.memmap)
         assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros", "another graph's", "no JSON"])
+def test_a_damaged_file_is_made_anew(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = prepare(two_groups(), settings(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    prepare(two_groups(60), settings(), tmp_path / "other")
+    (other,) = (tmp_path / "other").iterdir()
+    content = {
+        "empty": b"",
+        "cut": whole[:-100],
+        "zeros": whole[:header] + bytes(len(whole) - header),
+        "another graph's": other.read_bytes(),
+        "no JSON": whole[:8] + b"?" * (len(whole) - 8),
+    }
+    path.unlink()  # the arrays of `first` are still mapped to it
+    path.write_bytes(content[damage])
+    again = prepare(two_groups(), settings(), tmp_path)
+    assert "prepared again" in caplog.text
+    assert again.pool[0].tolist() == first.pool[0].tolist()
+    assert path.read_bytes() == whole

@@ -5,8 +5,11 @@ import pytest
 from numpy.typing import NDArray
 
 from fedgt_client.graph import Graph
+from fedgt_client.preprocess import eigenvectors
+from fedgt_client.preprocess.components import adjacency_matrix
 from fedgt_client.preprocess.laplacian import laplacian_encoding
 from tests.fedgt_client.graphs import dense_adjacency, directed_graph
+from tests.fedgt_client.hub_graphs import chain, grid, many_components
 from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
 Matrix = NDArray[np.float64]
@@ -38,7 +41,7 @@ def connected(num_nodes: int, seed: int) -> Graph:
 
 
 def check_eigenvectors(graph: Graph, encoding: NDArray[np.float32], *, exact: float) -> None:
-    """For one connected component: residuals, orthogonality, scale, order, sign."""
+    """For one connected component: residuals, orthogonality, scale, order."""
     matrix, vectors = laplacian(graph), encoding.astype(np.float64)
     values = (vectors * (matrix @ vectors)).sum(axis=0) / graph.num_nodes
     assert np.abs(matrix @ vectors - vectors * values).max() < exact
@@ -48,7 +51,12 @@ def check_eigenvectors(graph: Graph, encoding: NDArray[np.float32], *, exact: fl
     assert np.sqrt(degrees) @ vectors == pytest.approx(np.zeros(len(values)), abs=10 * exact)
     expected = np.linalg.eigvalsh(matrix)[1 : len(values) + 1]
     assert values == pytest.approx(expected, abs=exact)
-    assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))] > 0).all()
+
+
+def check_signs(encoding: NDArray[np.float32]) -> None:
+    """Expect the largest entry positive; symmetric graphs have two of them."""
+    largest = np.abs(encoding).argmax(axis=0)
+    assert (encoding[largest, np.arange(encoding.shape[1])] > 0).all()
 
 
 def test_no_links_no_encoding() -> None:
@@ -76,7 +84,9 @@ def test_three_nodes_in_a_row() -> None:
 
 def test_eigenvectors_dense() -> None:
     graph = connected(60, 0)
-    check_eigenvectors(graph, laplacian_encoding(graph, 8), exact=1e-5)
+    encoding = laplacian_encoding(graph, 8)
+    check_eigenvectors(graph, encoding, exact=1e-5)
+    check_signs(encoding)
 
 
 def test_eigenvectors_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +95,7 @@ def test_eigenvectors_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedgt_client.preprocess.laplacian._DENSE", 10)
     sparse = laplacian_encoding(graph, 6)
     check_eigenvectors(graph, sparse, exact=1e-4)
+    check_signs(sparse)
     assert sparse == pytest.approx(dense, abs=1e-3)
 
 
@@ -125,3 +136,40 @@ def test_directions_are_ignored() -> None:
     sources, targets = graph.arcs()
     both = small_graph(20, [(int(a), int(b)) for a, b in zip(sources, targets, strict=True)])
     assert laplacian_encoding(graph, 4) == pytest.approx(laplacian_encoding(both, 4), abs=1e-6)
+
+
+@pytest.mark.parametrize("graph", [chain(530), grid(23)], ids=["chain", "grid"])
+def test_long_graphs_by_shift_and_invert(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eigenvalues are so near 1 that plain iterations stall."""
+    monkeypatch.setattr("fedgt_client.preprocess.eigenvectors._direct", lambda *_: None)
+    check_eigenvectors(graph, laplacian_encoding(graph, 8), exact=1e-4)
+
+
+def test_steps_of_lobpcg_where_nothing_else_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = connected(600, 4)
+    exact = laplacian_encoding(graph, 4)
+    for solver in ("_direct", "_shift_and_invert"):
+        monkeypatch.setattr(f"fedgt_client.preprocess.eigenvectors.{solver}", lambda *_: None)
+    assert laplacian_encoding(graph, 4) == pytest.approx(exact, abs=1e-2)
+
+
+def test_no_factors_of_a_graph_that_fills_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    adjacency = adjacency_matrix(random_graph(600, 6000, 0))
+    adjacency.data = np.full(len(adjacency.data), 1 / 40)
+    assert eigenvectors._sparse_factors(adjacency) is not None
+    monkeypatch.setattr(eigenvectors, "_MAX_FILL", 3)
+    assert eigenvectors._sparse_factors(adjacency) is None
+
+
+def test_many_components() -> None:
+    graph = many_components(20_000)
+    encoding = laplacian_encoding(graph, 3).astype(np.float64)
+    linked = np.diff(graph.indptr) > 0
+    assert (encoding[linked, 0] != 0).any()
+    assert (encoding[~linked] == 0).all()
+    # Two nodes are one up, one down.
+    sources, targets = graph.arcs()
+    pairs = (np.diff(graph.indptr)[sources] == 1) & (np.diff(graph.indptr)[targets] == 1)
+    assert pairs.sum() > 1000
+    assert encoding[sources[pairs], 0] == pytest.approx(-encoding[targets[pairs], 0])
+    assert np.abs(encoding[sources[pairs], 0]) == pytest.approx(1.0)
