@@ -19,7 +19,6 @@ from fedgt_client.preprocess.cache import prepare
 from fedgt_client.preprocess.top_k import Pool
 from fedgt_client.sampling import Sampler
 from fedgt_client.trained_model import Model
-from fedgt_client.training.batches import BatchPlan
 from fedgt_client.training.task import TransformerTask
 from shared.errors import FedGTError
 from tests.fedgt_client.trained_kits import make_kit, train
@@ -65,7 +64,7 @@ def probability(
         task.graph,
         Sampler((neighbours, weights), config.samples, device),
         GlobalNodes(centres, counts, config.momentum),
-        BatchPlan.fitting(data.graph.num_nodes, config, device),
+        task._plan,
     )
     scores = changed.predict(torch.tensor([data.position(NODE)])).numpy()
     found = model.calibration.probabilities(scores)[0]
