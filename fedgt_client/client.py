@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
 from fedgt_client.privacy import Ledger
+from fedgt_client.run_record import RunRecord
 from fedgt_client.state import InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
 from shared.errors import FedGTError
@@ -59,7 +61,10 @@ class FedGTClient(NumPyClient):
         torch.set_num_threads(config.threads or torch.get_num_threads())
         node = own_institution(node, config)
         graph = open_institution(node, config)
-        store = StateStore if node.keep_state else InMemoryState
+        kind = StateStore if node.keep_state else InMemoryState
+        store = kind(node.state_root(config.state_dir), config.federation, run_name, node.name)
+        if node.keep_state:
+            RunRecord.of(node, config, run_name, graph).write(store.folder)
         return cls(
             node.name,
             lambda method: Profile(
@@ -71,7 +76,7 @@ class FedGTClient(NumPyClient):
                 },
             ),
             lambda: client_method(graph, config, node.name),
-            store(node.state_root(config.state_dir), config.federation, run_name, node.name),
+            store,
             config,
         )
 
@@ -114,6 +119,8 @@ class FedGTClient(NumPyClient):
         if self._store.writes:
             state = self._method.state_dict() | self._feedback.state_dict()
         self._in_memory = self._store.save(round_number, state)
+        measured = {k: v for k, v in result.metrics.items() if math.isfinite(v)}
+        self._store.log_metrics(round_number, measured)
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
         metrics: dict[str, Scalar] = {

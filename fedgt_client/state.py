@@ -1,10 +1,13 @@
 """An institution's durable state, written atomically to its own disk."""
 
+import json
 import logging
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from shared.errors import FedGTError
 from shared.files import Array, open_tensors, write_tensors
@@ -25,6 +28,14 @@ class SavedRound:
 
     round_number: int
     saved_at: int  # nanoseconds
+
+
+class BestModel(NamedTuple):
+    """The model of the best round so far, on disk."""
+
+    saved_at: int  # nanoseconds
+    round_number: int
+    path: Path
 
 
 def check_folder_name(name: str) -> None:
@@ -52,6 +63,10 @@ class StateStore:
         for other in self.rounds():
             if other > round_number or other < oldest:
                 self._path(other).unlink(missing_ok=True)
+        kept = self.best()
+        if kept and kept.round_number >= round_number:
+            # The round is played again, or by another run of the same name.
+            kept.path.unlink(missing_ok=True)
         return self._saved(round_number)
 
     def rounds(self) -> list[int]:
@@ -85,27 +100,38 @@ class StateStore:
 
         What only training needs is left out.
         """
-        kept = self._best()
-        if round_number not in self.rounds() or (kept and kept.name == _best_name(round_number)):
+        kept = self.best()
+        if round_number not in self.rounds() or (kept and kept.round_number == round_number):
             return
         model = {
             name: array
             for name, array in self.load(round_number).items()
             if not name.startswith((OPTIMISER, RESIDUAL))
         }
-        write_tensors(self.folder / _best_name(round_number), model)
+        write_tensors(self.folder / f"best-{round_number:06d}.safetensors", model)
         if kept:
-            kept.unlink()
+            kept.path.unlink(missing_ok=True)
 
     def load_best(self) -> dict[str, Array] | None:
         """Return the best personalised model, None before the first."""
-        kept = self._best()
-        return open_tensors(kept) if kept else None
+        kept = self.best()
+        return open_tensors(kept.path) if kept else None
 
-    def _best(self) -> Path | None:
-        # There are two between writing one and deleting the other.
-        found = self.folder.glob("best-*.safetensors")
-        return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
+    def best(self) -> "BestModel | None":
+        """Return where the best personalised model is, None before the first."""
+        found = []
+        for path in self.folder.glob("best-*.safetensors"):
+            # There are two between writing one and deleting the other, and then one less.
+            with suppress(FileNotFoundError):
+                number = int(path.stem.removeprefix("best-"))
+                found.append(BestModel(path.stat().st_mtime_ns, number, path))
+        return max(found, default=None)
+
+    def log_metrics(self, round_number: int, metrics: Mapping[str, float]) -> None:
+        """Append a round's metrics to the institution's own log, ``metrics.jsonl``."""
+        line = json.dumps({"round": round_number, **metrics})
+        with (self.folder / "metrics.jsonl").open("a") as stream:
+            stream.write(line + "\n")
 
     def _saved(self, round_number: int) -> SavedRound:
         return SavedRound(round_number, self._path(round_number).stat().st_mtime_ns)
@@ -134,6 +160,5 @@ class InMemoryState(StateStore):
     def keep_best(self, round_number: int) -> None:
         """Keep nothing."""
 
-
-def _best_name(round_number: int) -> str:
-    return f"best-{round_number:06d}.safetensors"
+    def log_metrics(self, round_number: int, metrics: Mapping[str, float]) -> None:
+        """Write nothing."""

@@ -20,10 +20,10 @@ _KEPT = 2  # one may be torn by a full disk or a crash
 
 
 class BestRound(NamedTuple):
-    """The round of the best mean validation accuracy so far."""
+    """The round of the best mean of ``select-by`` on validation nodes so far."""
 
     number: int
-    val_accuracy: float | None  # None: nobody has validation nodes
+    selection: float | None  # that mean; None: nobody has validation nodes
     institutions: tuple[str, ...]  # those that answered in it
 
 

@@ -20,7 +20,7 @@ from fedgt_server.members import Members
 from fedgt_server.methods import ServerMethod, server_method
 from shared.config import RunConfig
 from shared.errors import FedGTError
-from shared.wire import Arrays, Instruction, Update, count_bytes
+from shared.wire import Arrays, Instruction, Update, count_bytes, selection_metric
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +241,8 @@ class FedGTStrategy(Strategy):
             name: self._institution_round(name, given) for name, given in current.accepted.items()
         }
         validation = mean_metric(institutions, "val_accuracy")
-        best = self._update_best(current.number, validation, institutions)
+        selection = mean_metric(institutions, selection_metric(self.config.select_by))
+        best = self._update_best(current.number, selection, institutions)
         facts = {
             **report.facts,  # first: a method cannot overwrite what follows
             "round": current.number,
@@ -266,19 +267,20 @@ class FedGTStrategy(Strategy):
         return InstitutionRound.model_validate(facts)
 
     def _update_best(
-        self, number: int, validation: float | None, institutions: Iterable[str]
+        self, number: int, selection: float | None, institutions: Iterable[str]
     ) -> BestRound:
-        """Return the best round so far, this one included.
+        """Return the best round so far, this one included, by the mean of ``select-by``.
 
         A round without validation is the best only while there has been no other.
         """
         best = self.best
+        sign = -1.0 if self.config.select_by == "log-loss" else 1.0
         if (
             best is None
-            or best.val_accuracy is None
-            or (validation is not None and validation > best.val_accuracy)
+            or best.selection is None
+            or (selection is not None and sign * selection > sign * best.selection)
         ):
-            best = self.best = BestRound(number, validation, tuple(sorted(institutions)))
+            best = self.best = BestRound(number, selection, tuple(sorted(institutions)))
         return best
 
     def _checked(self, arrays: ArrayRecord) -> Arrays:

@@ -87,6 +87,19 @@ class RunConfig(BaseModel):
         "decay is part of the gradient, and Adam then erases weights that the local data never use",
     )
 
+    class_weights: Literal["none", "balanced"] = Field(
+        "none",
+        description="weights of classes in the training loss; balanced: each class of an "
+        "institution's training nodes counts the same, for rare classes",
+    )
+    select_by: Literal[
+        "accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision", "log-loss"
+    ] = Field(
+        "accuracy",
+        description="metric whose mean over institutions, on validation nodes, chooses the best "
+        "round; roc-auc and average-precision are means over classes",
+    )
+
     # --- the graph transformer ----------------------------------------------------------------
     hidden: int = Field(128, ge=1, description="hidden width (d)")
     layers: int = Field(2, ge=1, description="number of layers (L)")

@@ -48,6 +48,12 @@ _NOT_PARAMETERS = (
 NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
 GRADIENT_NORM = "gradient_norm"  # of the round's last step; only for method gcfl
 
+
+def selection_metric(select_by: str) -> str:
+    """Return the name of the metric that chooses the best round, such as ``val_macro_f1``."""
+    return f"val_{select_by.replace('-', '_')}"
+
+
 _ARRAYS, _FACTS, _METRICS = "arrays", "facts", "metrics"
 _PACKED, _LAYOUT = "packed", "safetensors"
 

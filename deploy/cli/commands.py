@@ -35,6 +35,22 @@ _COMMANDS = {
         "deploy.cli.data:app",
         "Datasets, partitions, and an institution's own data.",
     ),
+    "predict": (
+        "deploy.cli.predict:predict",
+        "Predict classes of an institution's nodes with the best model it has trained.",
+    ),
+    "evaluate": (
+        "deploy.cli.evaluate:evaluate",
+        "Measure the best model of an institution, calibrate it, and choose a threshold.",
+    ),
+    "export": (
+        "deploy.cli.export:export",
+        "Export the best model of an institution: weights, settings, schema, model card.",
+    ),
+    "explain": (
+        "deploy.cli.explain:explain",
+        "Explain one node's prediction: which neighbours and global nodes it leans on.",
+    ),
     "provision": (
         "deploy.cli.provision:app",
         "Keys, certificates and scripts for every machine: 'fedgt provision federation.toml'.",

@@ -34,7 +34,7 @@ def first_rows(ids: pa.Array) -> NDArray[np.int64]:
 
 
 def duplicates_error(
-    table: TableFile, name: str, ids: pa.Array, first: NDArray[np.int64]
+    table: TableFile, name: str, ids: pa.Array, first: NDArray[np.int64], remedy: str
 ) -> FedGTError:
     """Return the error for ids that occur more than once; ``first`` as of ``first_rows``."""
     again = np.setdiff1d(np.arange(len(ids)), first)
@@ -50,7 +50,7 @@ def duplicates_error(
     more = f"; and {len(repeated) - _LISTED} more" if len(repeated) > _LISTED else ""
     return FedGTError(
         f"{table.path}, column {name!r}: {_count(len(repeated))} more than once: {listed}{more} "
-        "(--on-duplicate first keeps the first row of each)"
+        f"({remedy})"
     )
 
 
@@ -59,15 +59,15 @@ def _count(ids: int) -> str:
 
 
 def node_numbers(
-    table: TableFile, name: str, column: pa.ChunkedArray, ids: pa.Array, nodes: TableFile
+    table: TableFile, name: str, column: pa.ChunkedArray, ids: pa.Array, known: str
 ) -> NDArray[np.int64]:
-    """Return the node of each cell, which must hold one of ``ids``; shape (rows,)."""
+    """Return the node of each cell, which must hold one of the ``ids`` of ``known``; (rows,)."""
     text = as_text(table, name, column)
     _require_present(table, name, text)
     found = positions(text, ids)
     if (unknown := first_true(found < 0)) is not None:
         cell = quote_cell(text[unknown].as_py())
-        raise table.cell_error(unknown, name, f"{cell} is not an id of {nodes.path}")
+        raise table.cell_error(unknown, name, f"{cell} is not an id of {known}")
     return found
 
 

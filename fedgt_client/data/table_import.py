@@ -51,6 +51,15 @@ class Tables:
     split: str | None = None
     weight: str | None = None
 
+    def columns(self) -> dict[str, str]:
+        """Return the names of the columns by their roles, without those that are not used."""
+        roles = {role: value for role, value in asdict(self).items() if isinstance(value, str)}
+        return {role: roles[role] for role in sorted(roles)}
+
+    def link_columns(self) -> list[str]:
+        """Return the columns to read of the edges file."""
+        return [self.source, self.target] + ([self.weight] if self.weight else [])
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -76,6 +85,7 @@ class Summary:
     split: dict[str, int]
     ignored_columns: list[str]
     schema_digest: str
+    columns: dict[str, str]  # names by role (id, label, …), for nodes and links added later
     duplicate_ids: int = 0  # rows dropped because an earlier one has the same id
     split_without_label: int = 0  # nodes with an entry in the split column but no label
 
@@ -122,14 +132,15 @@ def import_tables(
     chosen = [column.name for column in schema.columns]
     roles = [tables.label] + ([tables.split] if tables.split else [])
     nodes.require_columns([tables.id, *roles, *chosen])
-    edges.require_columns(_link_columns(tables))
+    edges.require_columns(tables.link_columns())
 
     progress(f"reading {tables.nodes.name}")
     columns = nodes.read([tables.id, *roles, *chosen])
     ids = parse_ids(nodes, tables.id, columns.pop(tables.id))
     repeated = len(ids) - len(first := first_rows(ids))
     if repeated and not keep_first:
-        raise duplicates_error(nodes, tables.id, ids, first)
+        remedy = "--on-duplicate first keeps the first row of each"
+        raise duplicates_error(nodes, tables.id, ids, first, remedy)
     if repeated:
         nodes = selected = SelectedRows.of(nodes, first)
         ids, columns = ids.take(pa.array(first)), selected.select(columns)
@@ -139,7 +150,7 @@ def import_tables(
     features = encode_features(nodes, columns, schema, progress)
 
     progress(f"reading {tables.edges.name}")
-    links = _read_links(edges, tables, ids, nodes)
+    links = read_links(edges, tables, ids, str(nodes.path))
     progress("building the graph")
     graph = _graph(schema, labels, split, features, links, directed=directed)
     if not len(graph.indices):
@@ -148,7 +159,7 @@ def import_tables(
         graph = split_graph(graph, DEFAULT_RATIOS, seed)
     without_label = 0 if split is None else int(((split >= 0) & (labels == UNLABELLED)).sum())
     ignored = [name for name in nodes.names if name not in ("", tables.id, *roles, *chosen)]
-    summary = _summary(graph, links, features.counts, schema.digest(), ignored)
+    summary = _summary(graph, links, features.counts, schema.digest(), ignored, tables)
     summary = replace(summary, duplicate_ids=repeated, split_without_label=without_label)
     return Imported(graph, ids, schema, summary)
 
@@ -230,15 +241,14 @@ def _split(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.i
     return category_codes(table, name, text, SPLITS, "train, val, test or empty")
 
 
-def _link_columns(tables: Tables) -> list[str]:
-    return [tables.source, tables.target] + ([tables.weight] if tables.weight else [])
+def read_links(table: TableFile, tables: Tables, ids: pa.Array, known: str) -> Links:
+    """Read the ends of every link, and the weight if a column of it is named.
 
-
-def _read_links(table: TableFile, tables: Tables, ids: pa.Array, nodes: TableFile) -> Links:
-    """Read the ends of every link, and the weight if a column of it is named."""
-    columns = table.read(_link_columns(tables))
+    The ends must be among ``ids``, which are those of ``known``.
+    """
+    columns = table.read(tables.link_columns())
     source, target = (
-        node_numbers(table, name, columns.pop(name), ids, nodes)
+        node_numbers(table, name, columns.pop(name), ids, known)
         for name in (tables.source, tables.target)
     )
     if tables.weight is None:
@@ -260,7 +270,12 @@ def _weights(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np
 
 
 def _summary(
-    graph: Graph, links: Links, cells: CellCounts, schema_digest: str, ignored: list[str]
+    graph: Graph,
+    links: Links,
+    cells: CellCounts,
+    schema_digest: str,
+    ignored: list[str],
+    tables: Tables,
 ) -> Summary:
     self_loops = int((links.source == links.target).sum())
     labels = graph.labels[graph.labels != UNLABELLED]
@@ -286,4 +301,5 @@ def _summary(
         split={name: int(getattr(graph, name).sum()) for name in SPLITS},
         ignored_columns=ignored,
         schema_digest=schema_digest,
+        columns=tables.columns(),
     )

@@ -4,9 +4,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedgt_client.graph import Graph
 from fedgt_client.privacy import Release
 from shared.config import RunConfig
+from shared.errors import FedGTError
 from shared.files import Array
 
 Arrays = dict[str, Array]
@@ -49,3 +53,7 @@ class ClientMethod(ABC):
     @abstractmethod
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
+
+    def predict(self, nodes: NDArray[np.int64]) -> Array:
+        """Return class scores (logits) as evaluation computes them, shape (len(nodes), classes)."""
+        raise FedGTError(f"{type(self).__name__} cannot predict: its class has no 'predict'")

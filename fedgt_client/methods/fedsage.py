@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -27,6 +28,7 @@ from fedgt_client.training.optimiser import ModelOptimiser, take_step
 from fedgt_client.training.seeding import seed_round, stable_hash
 from shared.config import RunConfig
 from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
+from shared.files import Array
 from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS
 
 # Share of nodes that are hidden to train the generator.
@@ -94,6 +96,12 @@ class FedSage(FedAvg):
         self._generator_rounds = int(saved[_GENERATOR_ROUNDS])
         self._task.graph, self._augmented = self._original, False
 
+    def predict(self, nodes: NDArray[np.int64]) -> Array:
+        """Return class scores on the augmented graph, if training has come to it."""
+        if self._rounds > self._generator_rounds and not self._augmented:
+            self._augment()
+        return super().predict(nodes)
+
     def _fit_generator(self, received: Arrays, round_number: int) -> LocalResult:
         """Train the generator, equation 4: on nodes hidden here and on gradients of others."""
         seed_round(self._config, self._institution, round_number)
@@ -108,7 +116,7 @@ class FedSage(FedAvg):
             foreign = self._foreign_loss(received, round_number) if step == 0 else 0.0
             if take_step(self._generator_optimiser.adam, loss + foreign):
                 losses.append(loss.item())
-        metrics = evaluate(self._task) | {
+        metrics = evaluate(self._task, self._config.select_by) | {
             "train_loss": self._untrained_loss(),
             "generator_loss": sum(losses) / len(losses) if losses else math.nan,
             "skipped_steps": _STEPS - len(losses),

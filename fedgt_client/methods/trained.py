@@ -5,10 +5,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
+from fedgt_client.model.features import to_tensor
 from fedgt_client.training.device import choose_device
 from fedgt_client.training.evaluation import evaluate
 from fedgt_client.training.loop import train_epoch
@@ -16,6 +18,7 @@ from fedgt_client.training.optimiser import ModelOptimiser
 from fedgt_client.training.seeding import seed_round
 from fedgt_client.training.task import LearningTask
 from shared.config import RunConfig
+from shared.files import Array
 from shared.wire import NUM_EXAMPLES
 
 Task = TypeVar("Task", bound=LearningTask)
@@ -31,12 +34,19 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         # The same seed, and so the same starting point, at every institution.
         torch.manual_seed(config.seed)
         self._task = self._build_task(graph)
+        if config.class_weights == "balanced":
+            self._task.class_weights = balanced_weights(graph).to(self._device)
         self._optimiser = ModelOptimiser(self._task.model, config)
         self._rounds = 0  # rounds that this institution has trained in
 
     @abstractmethod
     def _build_task(self, graph: Graph) -> Task:
         """Create the model and bring the graph to the device."""
+
+    @property
+    def task(self) -> Task:
+        """The model and the graph it reads."""
+        return self._task
 
     def _is_exchanged(self, name: str) -> bool:
         """Return whether a parameter is exchanged."""
@@ -64,6 +74,12 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         self._optimiser.load_state_dict(saved)
         self._rounds = int(saved["rounds"])
 
+    def predict(self, nodes: NDArray[np.int64]) -> Array:
+        """Return class scores as evaluation computes them, shape (len(nodes), classes)."""
+        # Some models sample neighbours in evaluation, too.
+        seed_round(self._config, self._institution, self._rounds)
+        return self._task.predict(to_tensor(nodes, self._device)).cpu().numpy()
+
     def _train(self, round_number: int) -> LocalResult:
         """Train for the local epochs, then evaluate as in the paper; upload nothing."""
         seed_round(self._config, self._institution, round_number)
@@ -76,7 +92,10 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         warnings = step_warnings(skipped)
         if self._rounds == 1:
             warnings += self._data_warnings()
-        metrics = evaluate(self._task) | {"train_loss": reports[-1].loss, "skipped_steps": skipped}
+        metrics = evaluate(self._task, self._config.select_by) | {
+            "train_loss": reports[-1].loss,
+            "skipped_steps": skipped,
+        }
         return LocalResult({}, metrics, warnings)
 
     def _data_warnings(self) -> list[str]:
@@ -90,6 +109,17 @@ class TrainedMethod(ClientMethod, Generic[Task]):
             for name, array in self._optimiser.parameters().items()
             if self._is_exchanged(name)
         }
+
+
+def balanced_weights(graph: Graph) -> Tensor:
+    """Return weights by which every class in training counts the same, shape (classes,).
+
+    The mean over training nodes is 1; a class without training nodes has weight 0.
+    """
+    counts = np.bincount(graph.labels[graph.train], minlength=graph.num_classes)
+    present = max(int((counts > 0).sum()), 1)
+    weights = np.where(counts > 0, counts.sum() / (present * np.maximum(counts, 1)), 0.0)
+    return torch.from_numpy(weights.astype(np.float32))
 
 
 def label_warnings(train_labels: Tensor) -> list[str]:

@@ -1,4 +1,4 @@
-"""Accuracy on the validation and test nodes."""
+"""Accuracy on the validation and test nodes, and the metric that chooses the best round."""
 
 import math
 
@@ -6,18 +6,34 @@ import torch
 from torch import Tensor
 
 from fedgt_client.training.task import LearningTask
+from shared.wire import selection_metric
 
 
-def evaluate(task: LearningTask) -> dict[str, float]:
-    """Measure validation and test accuracy; NaN for a split without nodes."""
+def evaluate(task: LearningTask, select_by: str = "accuracy") -> dict[str, float]:
+    """Measure validation and test accuracy, and ``select_by`` on validation nodes.
+
+    NaN for a split without nodes.
+    """
     val, test = task.graph.splits["val"], task.graph.splits["test"]
     # No other nodes: some models compute each node by itself.
     nodes = torch.cat([val, test])
     scores, labels = task.predict(nodes), task.graph.labels[nodes]
-    return {
+    found = {
         "val_accuracy": accuracy(scores[: len(val)], labels[: len(val)]),
         "test_accuracy": accuracy(scores[len(val) :], labels[len(val) :]),
     }
+    if select_by != "accuracy":
+        measured = _measure(select_by, scores[: len(val)], labels[: len(val)])
+        found[selection_metric(select_by)] = measured
+    return found
+
+
+def _measure(select_by: str, scores: Tensor, labels: Tensor) -> float:
+    """Return one metric, shapes as of ``accuracy``."""
+    from fedgt_client.metrics import score  # takes a second to import: scikit-learn
+
+    probabilities = torch.softmax(scores.double(), dim=1)
+    return score(select_by, probabilities.cpu().numpy(), labels.cpu().numpy())
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> float:

@@ -29,7 +29,8 @@ def train_epoch(task: LearningTask, optimiser: torch.optim.Optimizer) -> EpochRe
     for targets, scores in task.training_passes():
         if not len(targets):
             continue
-        loss = functional.cross_entropy(scores, task.graph.labels[targets])
+        labels = task.graph.labels[targets]
+        loss = functional.cross_entropy(scores, labels, weight=task.class_weights)
         taken = take_step(optimiser, loss + task.penalty())
         summed = (loss.detach() * len(targets)).where(taken, 0.0)
         totals += torch.stack([summed.double(), taken * float(len(targets)), 1.0 - taken.double()])

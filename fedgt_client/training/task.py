@@ -20,6 +20,7 @@ class LearningTask(ABC):
 
     model: nn.Module
     graph: GraphTensors
+    class_weights: Tensor | None = None  # shape: (classes,), in the training loss; None: all 1
 
     @abstractmethod
     def training_passes(self) -> Iterator[tuple[Tensor, Tensor]]:

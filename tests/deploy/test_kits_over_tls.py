@@ -1,8 +1,11 @@
 """Kits at work: a coordinator and three institutions as processes, with TLS and node keys."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from deploy.doctor.check import State
@@ -15,6 +18,8 @@ from deploy.engines.processes import marked_processes
 from deploy.provision.node_key import make_node_key
 from deploy.provision.registered_keys import revoke
 from fedgt_client.data.partition import institution_graphs
+from fedgt_client.graph import Graph
+from fedgt_server.result import Result
 from shared.config import Scalar
 from tests.harness.fault_scenarios import processes_over_tls
 from tests.harness.federation import HarnessFederation, HarnessHost
@@ -61,6 +66,19 @@ def admission(bank: HarnessHost) -> State:
     return check_admission(InstitutionKit.open(bank.folder)).state
 
 
+def check_predictions(bank: HarnessHost, name: str, graph: Graph, result: Result) -> None:
+    """Predict at an institution; accuracy is that of the journal's best round, to the digit."""
+    answer = bank.call("fedgt", "predict", ".", "--out", "scores.parquet", "--json")
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)["round"] == result.best_round
+    table = pq.read_table(bank.folder / "scores.parquet")
+    names = np.array(graph.class_names)
+    right = np.array(table["predicted"]) == names[graph.labels]
+    expected = result.per_client[name].test_accuracy
+    # As training computes it: a mean of 32 bits.
+    assert float(right[graph.test].astype(np.float32).mean()) == expected
+
+
 def test_a_federation_of_kits(tmp_path: Path) -> None:
     graphs = institution_graphs("consortium", clients=3, setting="disjoint", seed=0)
     with marked_processes() as mark:
@@ -91,6 +109,7 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         for name, bank in banks.items():
             assert supernodes[name].poll() is None
             assert (bank.folder / "state" / "banks" / "small" / name).is_dir()
+        check_predictions(banks["bank-a"], "bank-a", graphs[0], result)
         # Asked beside a connected supernode, and without disturbing it.
         assert {check["state"] for check in banks["bank-b"].doctor().values()} == {"ok"}
 

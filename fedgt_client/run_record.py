@@ -1,0 +1,102 @@
+"""``run.json``: what a run was, beside the state that an institution keeps of it.
+
+The weights alone cannot be used again: prediction needs the settings, the names of features and
+classes, and which data the model was trained on.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fedgt_client.data.schema import SCHEMA_FILE, Schema
+from fedgt_client.graph import Graph
+from fedgt_client.node import NodeConfig
+from shared.config import RunConfig, Scalar
+from shared.errors import FedGTError
+from shared.files import write_json
+from shared.version import installed_version
+
+FILE = "run.json"
+
+
+class RunRecord(BaseModel):
+    """One institution's part in one run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    fedgt: str  # version that trained
+    federation: str
+    run: str
+    institution: str
+    started: str  # ISO 8601
+    config: dict[str, Scalar]
+    node: dict[str, Scalar]  # where the data is, on the machine that trained
+    features: tuple[str, ...]
+    classes: tuple[str, ...]
+    graph_digest: str
+    nodes: int
+    links: int
+    train_counts: tuple[int, ...]  # training nodes of each class
+    schema_digest: str | None  # None: not data that 'fedgt data import' wrote
+
+    @classmethod
+    def of(cls, node: NodeConfig, config: RunConfig, run: str, graph: Graph) -> "RunRecord":
+        """Return the record of a run that starts now."""
+        place: dict[str, Scalar] = {}
+        if node.data_dir:
+            place["data-dir"] = str(Path(node.data_dir).absolute())
+        labels = graph.labels[graph.train]
+        schema = Path(node.data_dir) / SCHEMA_FILE
+        return cls(
+            fedgt=installed_version(),
+            federation=config.federation,
+            run=run,
+            institution=node.name,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            config=config.to_flower(),
+            node={**node.to_flower(), **place},
+            features=graph.feature_names,
+            classes=graph.class_names,
+            graph_digest=graph.digest(),
+            nodes=graph.num_nodes,
+            links=graph.num_edges,
+            train_counts=tuple(int((labels == c).sum()) for c in range(graph.num_classes)),
+            schema_digest=Schema.load(schema).digest()
+            if node.data_dir and schema.exists()
+            else None,
+        )
+
+    @property
+    def settings(self) -> RunConfig:
+        """The settings of the run."""
+        return RunConfig.build(self.config)
+
+    def write(self, folder: Path) -> None:
+        """Write the record, unless it is there: a process that takes over keeps the date."""
+        try:
+            kept = RunRecord.read(folder)
+        except FedGTError:  # none yet, or of another version
+            kept = None
+        if kept is None or kept.model_copy(update={"started": self.started}) != self:
+            write_json(folder / FILE, self.model_dump(mode="json"))
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunRecord":
+        """Read the record of the state in ``folder``."""
+        path = folder / FILE
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise FedGTError(f"{path} is missing: {folder} is not a run's state") from None
+        except ValidationError as error:
+            raise FedGTError(f"{path} cannot be read: {first_problem(error)}") from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first of pydantic's errors in one line."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return " ".join(f"{where} {problem['msg']}".split())
