@@ -17,4 +17,14 @@ address = $(toml_string "${FEDGT_CONTROL:-127.0.0.1:%{control_port}}")
 root-certificates = $(toml_string "$PWD/ca.crt")
 END
 mv "$FLWR_HOME/config.toml.$$" "$FLWR_HOME/config.toml"
+
+# Where Flower looks for what it sends to prove who asks; it has no other name for such a secret.
+control=${FEDGT_CONTROL:-127.0.0.1:%{control_port}}
+secret=$(base64 <operator.secret | tr -d '\n')
+cat >"$FLWR_HOME/credentials.yaml.$$" <<END
+"flower.account-auth.$control.authn-type": $(printf oidc | base64)
+"flower.account-auth.$control.access-token": $secret
+"flower.account-auth.$control.refresh-token": $(printf none | base64)
+END
+mv "$FLWR_HOME/credentials.yaml.$$" "$FLWR_HOME/credentials.yaml"
 exec flwr "$@"
