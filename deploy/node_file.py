@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +44,25 @@ def approve(source: Path, found: str) -> bool:
     if found in approved:
         return False
     text = source.read_text(encoding="utf-8")
-    lines = "".join(f'    "{one}",\n' for one in (*approved, found))
-    setting = f"approved = [\n{lines}]"
-    if _APPROVED.search(text):
-        changed = _APPROVED.sub(setting, text, count=1)
-    else:
-        # Before the first table: after it, the key would be a key of that table.
-        table = _TABLE.search(text)
-        place = table.start() if table else len(text)
-        before = text[:place]
-        end = "" if not before or before.endswith("\n") else "\n"
-        changed = f"{before}{end}{setting}\n{text[place:]}"
-    expected = tomllib.loads(text) | {"approved": [*approved, found]}
-    if not _has_values(changed, expected):
+    changed = with_approved(text, [*approved, found])
+    if not _has_values(changed, tomllib.loads(text) | {"approved": [*approved, found]}):
         raise FedGTError(f"{source} cannot be changed safely: add {found!r} to 'approved' yourself")
     with atomic_file(source, mode=source.stat().st_mode & 0o777) as staging:
         staging.write_text(changed, encoding="utf-8")
     return True
+
+
+def with_approved(text: str, hashes: Sequence[str]) -> str:
+    """Return the text of a node file with these hashes in place of those that it approves."""
+    lines = "".join(f'    "{one}",\n' for one in hashes)
+    setting = f"approved = [\n{lines}]"
+    if _APPROVED.search(text):
+        return _APPROVED.sub(setting, text, count=1)
+    # Before the first table: after it, the key would be a key of that table.
+    table = _TABLE.search(text)
+    before, after = (text[: table.start()], text[table.start() :]) if table else (text, "")
+    end = "" if not before or before.endswith("\n") else "\n"
+    return f"{before}{end}{setting}\n{after}"
 
 
 def _has_values(text: str, expected: dict[str, Any]) -> bool:

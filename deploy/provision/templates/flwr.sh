@@ -5,6 +5,10 @@ umask 077
 CDPATH= cd -- "$(dirname -- "$0")"
 . ./environment.sh
 need flwr
+[ -r operator.secret ] || {
+    echo "operator.secret cannot be read: it is for the coordinator's operator" >&2
+    exit 2
+}
 
 # Written each time: Flower takes only an absolute path, and this folder may have moved.
 mkdir -p "$FLWR_HOME"
@@ -20,11 +24,11 @@ mv "$FLWR_HOME/config.toml.$$" "$FLWR_HOME/config.toml"
 
 # Where Flower looks for what it sends to prove who asks; it has no other name for such a secret.
 control=${FEDGT_CONTROL:-127.0.0.1:%{control_port}}
-secret=$(base64 <operator.secret | tr -d '\n')
+secret=$(tr -d '\n' <operator.secret | base64 | tr -d '\n')
 cat >"$FLWR_HOME/credentials.yaml.$$" <<END
 "flower.account-auth.$control.authn-type": $(printf oidc | base64)
-"flower.account-auth.$control.access-token": $secret
-"flower.account-auth.$control.refresh-token": $(printf none | base64)
+"flower.account-auth.$control.oidc-access-token": $secret
+"flower.account-auth.$control.oidc-refresh-token": $(printf none | base64)
 END
 mv "$FLWR_HOME/credentials.yaml.$$" "$FLWR_HOME/credentials.yaml"
 exec flwr "$@"
