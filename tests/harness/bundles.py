@@ -1,5 +1,6 @@
 """Bundles of the installed app, as it is and changed by somebody."""
 
+import hashlib
 import io
 import zipfile
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from deploy.approval.content import MANIFEST, read_bundle
 from deploy.engines.app_bundle import stage_flower_app
 from deploy.flower.bundle import build_app_bundle
 
@@ -62,7 +64,11 @@ def repacked(
 
 
 def with_two_apps() -> bytes:
-    """Return a bundle that holds the app twice: as it is, and then another."""
-    with zipfile.ZipFile(io.BytesIO(installed_bundle())) as source:
-        app = source.read(APP)
-    return repacked(installed_bundle(), append=[(APP, app + LEAVES_A_TRACE)])
+    """Return a bundle that holds the app twice: as it is, and then another, which is unpacked."""
+    files = read_bundle(installed_bundle())
+    app = files[APP] + LEAVES_A_TRACE
+    lines = files[MANIFEST].decode().splitlines()
+    lines = [line for line in lines if not line.startswith(f"{APP},")]
+    lines.append(f"{APP},{hashlib.sha256(app).hexdigest()},{len(app) * 8}")
+    manifest = "\n".join(lines).encode()
+    return repacked(installed_bundle(), append=[(APP, app)], replace={MANIFEST: manifest})
