@@ -297,7 +297,7 @@ def test_code_that_one_approved(federation: HarnessFederation, trojan: Path) -> 
             assert f"{name} refuses the app with code {found}" in log
             assert not trace(federation, name).exists()
         assert trace(federation, B).exists()
-        result = json.loads((federation.run_folder("watched-again") / "result.json").read_text())
+        result = json.loads((federation.run_folder("meddled") / "result.json").read_text())
         assert list(result["per_client"]) == [B]
         doctor = federation.institutions[B].doctor()["code"]
         assert f"also approved: {found}" in doctor["finding"]
