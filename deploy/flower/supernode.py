@@ -1,5 +1,8 @@
 """Flower's supernode, which passes approved code on and asks its superexec for a secret."""
 
+import os
+import subprocess
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import ERROR
@@ -11,6 +14,7 @@ from flwr.common.config import parse_config_args
 from flwr.common.constant import ISOLATION_MODE_PROCESS, ISOLATION_MODE_SUBPROCESS, ErrorCode
 from flwr.supercore import log
 from flwr.supercore.address import resolve_bind_address
+from flwr.supercore.constant import TaskType
 from flwr.supercore.utils import get_flwr_home
 
 from deploy.flower.patching import module, replace
@@ -64,7 +68,7 @@ def run_supernode(
         nonlocal superexec
         config, ours = parse(), settings()
         config.node_config = ours.node_config
-        replace(connection, _pull_and_store_message=_checked(connection, ours.refusal))
+        replace(connection, _pull_and_store_message=with_approval(connection, ours.refusal))
         if config.isolation == ISOLATION_MODE_SUBPROCESS:
             tls = make_tls(get_flwr_home() / f"runtime-{config.port}", config.host)
             superexec = ["--root-certificates", tls.authority, *ours.superexec]
@@ -82,25 +86,40 @@ def run_supernode(
         if superexec is not None:
             # The runtime API listens by now: nobody else can take its place.
             address = resolve_bind_address(arguments["runtime_api_address"])
-            start_superexec(address, arguments["superexec_auth_secret"], superexec)
+            process = start_superexec(address, arguments["superexec_auth_secret"], superexec)
+            threading.Thread(target=_end_with, args=[process], daemon=True).start()
         start(**arguments)
 
     replace(program, _parse_supernode_lifespan_config=configure, start_client_internal=connect)
     program.flower_supernode()
 
 
-def _checked(connection: Any, refusal: Refusal) -> Callable[..., int | None]:
+def _end_with(process: "subprocess.Popen[bytes]") -> None:
+    """End this process after another: without a superexec, no message would be answered."""
+    process.wait()
+    log(ERROR, "the superexec ended with code %d", process.returncode)
+    os._exit(1)
+
+
+def with_approval(connection: Any, refusal: Refusal) -> Callable[..., int | None]:
     """Return Flower's function that receives a message, with a look at the bundle of its run."""
     pull = connection._pull_and_store_message
 
     def pull_if_approved(**arguments: Any) -> int | None:
         received: list[Message] = []
-        receive, get_fab = arguments["receive"], arguments["get_fab"]
+        receive, get_run, get_fab = (arguments[name] for name in ("receive", "get_run", "get_fab"))
 
         def receive_and_remember() -> Any:
             found = receive()
             received.extend([found[0]] if found else [])
             return found
+
+        def get_app_run(run_id: int) -> Any:
+            run = get_run(run_id)
+            if run.primary_task_type == TaskType.AGENT_APP:
+                # Nobody here would take its tasks, and the supernode would wait for ever.
+                raise _RefusedError("this institution runs no agent apps")
+            return run
 
         def get_approved_fab(*names: Any) -> Any:
             fab = get_fab(*names)
@@ -108,7 +127,11 @@ def _checked(connection: Any, refusal: Refusal) -> Callable[..., int | None]:
                 raise _RefusedError(reason)
             return fab
 
-        checked = {"receive": receive_and_remember, "get_fab": get_approved_fab}
+        checked = {
+            "receive": receive_and_remember,
+            "get_run": get_app_run,
+            "get_fab": get_approved_fab,
+        }
         try:
             return pull(**arguments | checked)  # type: ignore[no-any-return]
         except _RefusedError as error:
