@@ -109,31 +109,30 @@ class _Executor(SubprocessExecutor):
             return LaunchResult.failed(f"a task of the kind {spec.task_type} is not for this app")
         output = subprocess.DEVNULL if spec.suppress_output else None
         with ExitStack() as files:
-            token = files.enter_context(self._nameless_file(spec.token.encode()))
-            passed, arguments = [token.fileno()], ["--token-file", _path(token)]
-            if spec.insecure:
-                arguments += ["--insecure"]
-            elif spec.root_certificates_path is not None:
+            passed = {"--token-file": files.enter_context(self._file(spec.token.encode()))}
+            if spec.root_certificates_path is not None:
                 content = Path(spec.root_certificates_path).read_bytes()
-                authority = files.enter_context(self._nameless_file(content))
-                passed, arguments = (
-                    [*passed, authority.fileno()],
-                    [*arguments, "--root-certificates", _path(authority)],
-                )
+                passed["--root-certificates"] = files.enter_context(self._file(content))
+            arguments = [
+                part
+                for option, file in passed.items()
+                for part in (option, f"/dev/fd/{file.fileno()}")
+            ]
+            arguments += ["--insecure"] if spec.insecure else []
             subprocess.Popen(
                 [
                     *(*self._process.command, "--runtime-api-address", spec.runtime_api_address),
                     *("--parent-pid", str(os.getpid()), *arguments),
                 ],
-                pass_fds=passed,
+                pass_fds=[file.fileno() for file in passed.values()],
                 stdout=output,
                 stderr=output,
                 **self._identity(),
             )
         return LaunchResult.accepted()
 
-    def _nameless_file(self, content: bytes) -> IO[bytes]:
-        """Return a file that only the process can read that gets it."""
+    def _file(self, content: bytes) -> IO[bytes]:
+        """Return a file without a name, which only the process can read that gets it."""
         file = tempfile.TemporaryFile()  # noqa: SIM115
         file.write(content)
         file.seek(0)
@@ -148,7 +147,3 @@ class _Executor(SubprocessExecutor):
             return {}
         environment = os.environ | {"HOME": user.home, "FLWR_HOME": user.home}
         return {"user": user.uid, "group": user.gid, "extra_groups": [], "env": environment}
-
-
-def _path(file: IO[bytes]) -> str:
-    return f"/dev/fd/{file.fileno()}"

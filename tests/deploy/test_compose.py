@@ -205,7 +205,8 @@ import sys
 for name in ("torch", "torch_geometric", "pymetis", "pyarrow", "networkx"):
     sys.modules[name] = None
 import deploy.cli.config, deploy.cli.coordinator, deploy.cli.doctor, deploy.cli.provision
-import deploy.cli.supernode, deploy.doctor.report, deploy.provision.kits
+import deploy.cli.superexec, deploy.cli.superlink, deploy.cli.supernode
+import deploy.doctor.report, deploy.provision.kits
 import deploy.provision.registration, fedgt_server.app
 from importlib.metadata import packages_distributions
 owners = packages_distributions()

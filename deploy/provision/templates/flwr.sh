@@ -15,15 +15,15 @@ mkdir -p "$FLWR_HOME"
 toml_string() {
     printf '"%%s"' "$(printf '%%s' "$1" | sed 's/[\\"]/\\&/g')"
 }
+control=${FEDGT_CONTROL:-127.0.0.1:%{control_port}}
 cat >"$FLWR_HOME/config.toml.$$" <<END
 [superlink.fedgt]
-address = $(toml_string "${FEDGT_CONTROL:-127.0.0.1:%{control_port}}")
+address = $(toml_string "$control")
 root-certificates = $(toml_string "$PWD/ca.crt")
 END
 mv "$FLWR_HOME/config.toml.$$" "$FLWR_HOME/config.toml"
 
-# Where Flower looks for what it sends to prove who asks; it has no other name for such a secret.
-control=${FEDGT_CONTROL:-127.0.0.1:%{control_port}}
+# The operator's secret, where Flower looks for what proves an account.
 secret=$(tr -d '\n' <operator.secret | base64 | tr -d '\n')
 cat >"$FLWR_HOME/credentials.yaml.$$" <<END
 "flower.account-auth.$control.authn-type": $(printf oidc | base64)
