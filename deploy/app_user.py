@@ -62,6 +62,9 @@ def prepare_app_user(node: NodeConfig, kit: Path) -> None:
 
 def _hand_over(user: AppUser, folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.lstat().st_uid == user.uid:
+        # Its content is that user's to change by now, and so nothing for root to walk through.
+        return
     for path in (folder, *folder.rglob("*")):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 

@@ -55,6 +55,10 @@ def test_folders_are_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     status = kit.stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, user.pw_gid, 0o710)
     assert (kit / "node.key").stat().st_uid == 0
+    # Once is enough: by now that user could put anything there.
+    (kit / "state" / "planted").write_text("")
+    prepare_app_user(node, kit)
+    assert (kit / "state" / "planted").stat().st_uid == 0
 
 
 @root_only

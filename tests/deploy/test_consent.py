@@ -117,10 +117,10 @@ def attempts(*arguments: str) -> dict[str, str]:
     return found
 
 
-def command_lines() -> list[str]:
-    """Return what every user sees in ``ps``."""
+def command_lines(mark: ProcessMark) -> list[str]:
+    """Return what every user sees of the federation in ``ps``."""
     found = []
-    for process in psutil.process_iter():
+    for process in mark.processes():
         try:
             found.append(" ".join(process.cmdline()))
         except psutil.Error:
@@ -163,11 +163,13 @@ def test_strangers_at_the_coordinator(
             start_as(NOBODY, str(federation.coordinator.folder / "flwr.sh"), "list", "fedgt")
 
 
-def test_a_run_that_others_meddle_with(federation: HarnessFederation, trojan: Path) -> None:
+def test_a_run_that_others_meddle_with(
+    federation: HarnessFederation, trojan: Path, mark: ProcessMark
+) -> None:
     folder = federation.run_folder("meddled")
     with logs_on_failure(federation):
         run = federation.start_run(_SETTINGS | {"run-name": "meddled", "rounds": ENDLESS})
-        users = watch(federation, folder)
+        users = watch(federation, folder, mark)
         if IS_ROOT:
             check_key_is_hidden(federation, users)
         exchange(federation.coordinator.folder / "state.db", trojan.read_bytes())
@@ -184,19 +186,25 @@ def test_a_run_that_others_meddle_with(federation: HarnessFederation, trojan: Pa
         assert run.wait(TIMEOUT) == 1
 
 
-def watch(federation: HarnessFederation, run: Path) -> set[str]:
+def watch(federation: HarnessFederation, run: Path, mark: ProcessMark) -> set[str]:
     """See that two rounds show no secret and give no task to a thief; who ran bank-c's app."""
     secret = read_operator_secret(federation.coordinator.folder / OPERATOR_SECRET).decode()
     runtime = f"https://127.0.0.1:{federation.ports[A]}"
     python, seconds = str(python_of_everyone()), str(TIMEOUT)
     thief = start_as(NOBODY, python, local_user.__file__, "runtime", runtime, "--seconds", seconds)
-    users = set()
+    users: set[str] = set()
+    seen: set[str] = set()
 
     def look() -> None:
-        assert not [line for line in command_lines() if "--token " in line or secret in line]
+        lines = command_lines(mark)
+        assert not [line for line in lines if "--token " in line or secret in line]
+        seen.update(
+            name for name in ("--token-file", "serverapp") for line in lines if name in line
+        )
         users.update(app_users(federation, C))
 
     wait_for_round(run, lambda _: True, "two rounds", after=1, meanwhile=look)
+    assert seen == {"--token-file", "serverapp"}
     assert thief.poll() is None  # still without a task
     thief.terminate()
     thief.communicate()
