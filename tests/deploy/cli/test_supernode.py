@@ -106,7 +106,6 @@ def test_wrong_options_are_not_tried_twice(
     ("options", "reason"),
     [
         (["--isolation", "process"], "--isolation process needs --superexec-auth-secret-file"),
-        (["--insecure"], "the operator's secret must not travel without TLS"),
         (["--operator-secret-file", "no-such"], "no-such is missing"),
     ],
 )
@@ -116,3 +115,10 @@ def test_a_superlink_that_would_not_be_safe(
     host = HarnessHost(kits / "coordinator", kits.parent / "host", mark)
     assert host.start(START_SUPERLINK, *options).wait(TIMEOUT) == 2
     assert reason in host.log.read_text()
+
+
+def test_the_operators_secret_does_not_travel_without_tls(kits: Path, mark: ProcessMark) -> None:
+    host = HarnessHost(kits / "coordinator", kits.parent / "host", mark)
+    answer = host.call("fedgt-superlink", "--insecure")
+    assert answer.returncode == 2
+    assert "the operator's secret must not travel without TLS" in answer.stderr
