@@ -6,15 +6,16 @@ Where the tests do not run as root, that user is the same one, but knows no secr
 import os
 import subprocess
 import sys
-import sysconfig
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import flwr
+
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534  # by convention, the user who owns nothing
 _ROOT = Path(__file__).parents[2]
-_PACKAGES = sysconfig.get_path("purelib")
+_PACKAGES = str(Path(flwr.__file__).parents[1])
 PYTHONPATH = os.pathsep.join((str(_ROOT), _PACKAGES))
 
 
@@ -23,10 +24,12 @@ def python_of_everyone() -> str | None:
     """Return a Python, with the code of this process, that every user can start."""
     for candidate in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         try:
-            start_as(NOBODY, candidate, "-c", "import deploy, flwr").communicate(timeout=60)
+            probe = start_as(NOBODY, candidate, "-c", "import deploy, flwr")
         except OSError:
             continue
-        return candidate
+        probe.communicate(timeout=60)
+        if probe.returncode == 0:
+            return candidate
     return None
 
 
