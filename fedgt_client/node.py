@@ -1,16 +1,21 @@
 """NodeConfig: what a supernode says of its institution in ``--node-config``, validated once."""
 
 import math
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from flwr.app import UserConfig
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fedgt_client.folders import state_dir
-from shared.config import Scalar
 from shared.errors import FedGTError
+
+_CONTENT_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+# What the supernode itself goes by, and the app need not know.
+_FOR_THE_SUPERNODE = {"approved", "app_user"}
 
 
 def _kebab(name: str) -> str:
@@ -41,6 +46,20 @@ class NodeConfig(BaseModel):
     keep_state: bool = Field(
         default=True, description="write state to disk, so that a run can be resumed"
     )
+    approved: tuple[str, ...] = Field(
+        default=(), description="hashes of code that may run here besides the installed FedGT"
+    )
+    app_user: str = Field(
+        default="", description="the user that runs the app, where the kit is started by root"
+    )
+
+    @field_validator("approved")
+    @classmethod
+    def _check_hashes(cls, approved: tuple[str, ...]) -> tuple[str, ...]:
+        for found in approved:
+            if not is_content_hash(found):
+                raise ValueError(f"{found!r} should be sha256: and 64 digits, as the doctor shows")
+        return approved
 
     @model_validator(mode="after")
     def _check_complete(self) -> "NodeConfig":
@@ -58,7 +77,7 @@ class NodeConfig(BaseModel):
         return self
 
     @classmethod
-    def parse(cls, values: Mapping[str, Scalar]) -> "NodeConfig":
+    def parse(cls, values: Mapping[str, Any]) -> "NodeConfig":
         """Validate a Flower node-config.
 
         Raises
@@ -72,8 +91,10 @@ class NodeConfig(BaseModel):
             raise FedGTError(_first_error(error)) from None
 
     def to_flower(self) -> UserConfig:
-        """Return the settings that differ from their defaults, as a Flower node-config."""
-        return dict(self.model_dump(by_alias=True, exclude_defaults=True))
+        """Return what the app is told of the settings that differ from their defaults."""
+        return dict(
+            self.model_dump(by_alias=True, exclude_defaults=True, exclude=_FOR_THE_SUPERNODE)
+        )
 
     @property
     def name(self) -> str:
@@ -88,6 +109,11 @@ class NodeConfig(BaseModel):
     def state_root(self, configured: str = "") -> Path:
         """Return where durable state lies: as the node says, as the run says, or per user."""
         return Path(self.state_dir or configured or state_dir())
+
+
+def is_content_hash(text: str) -> bool:
+    """Tell whether ``text`` is the hash of code, as ``fedgt doctor`` shows it."""
+    return _CONTENT_HASH.fullmatch(text) is not None
 
 
 def _first_error(error: ValidationError) -> str:

@@ -53,6 +53,7 @@ def is_app_error(error: Error) -> bool:
     return error.code in (
         ErrorCode.CLIENT_APP_RAISED_EXCEPTION,
         ErrorCode.LOAD_CLIENT_APP_EXCEPTION,
+        ErrorCode.INVALID_FAB,  # the institution did not approve the code
     )
 
 

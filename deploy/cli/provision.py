@@ -7,8 +7,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from deploy.approval.approved_code import hash_of
 from deploy.cli.output import Json, console, print_json, print_table, status_console
 from deploy.engines.app_bundle import stage_flower_app
+from deploy.node_file import NODE_FILE
+from deploy.node_file import approve as approve_code
 from deploy.provision.kits import provision
 from deploy.provision.node_key import make_node_key
 from deploy.provision.registered_keys import revoke as revoke_institution
@@ -128,6 +131,24 @@ def register(
         [name, labels[how], mark] for how, marks in done.items() for name, mark in marks.items()
     ]
     print_table("Keys at the SuperLink", ["institution", "", "fingerprint"], rows)
+
+
+@app.command()
+def approve(
+    kit: Annotated[Path, typer.Argument(help="The institution's kit.")],
+    code: Annotated[
+        str, typer.Argument(help="A bundle (.fab), the folder of a Flower app, or a hash.")
+    ],
+    json: Json = False,
+) -> None:
+    """Let other code than the installed FedGT run at this institution, by its content hash."""
+    found = hash_of(code)
+    is_new = approve_code(kit / NODE_FILE, found)
+    if json:
+        print_json({"hash": found, "new": is_new})
+        return
+    _print_line(f"{found} is {'approved' if is_new else 'approved already'} in {kit / NODE_FILE}")
+    _print_note("it counts from the next start of start-supernode.sh")
 
 
 @app.command("app")

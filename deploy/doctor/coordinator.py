@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from deploy.approval.approved_code import installed_hash
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import CoordinatorKit
+from deploy.operator_secret import OPERATOR_SECRET, read_operator_secret
 from deploy.provision.federation_spec import Address
 from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import (
@@ -26,7 +28,7 @@ from deploy.provision.pki import (
 from deploy.provision.registered_keys import RegisteredKeys
 from shared.errors import FedGTError
 
-PROGRAMS = ("flower-superlink", "flower-superexec", "flwr-serverapp", "flwr")
+PROGRAMS = ("fedgt-superlink", "flwr-serverapp", "flwr")
 
 _TIMEOUT = 5.0  # seconds
 _GIB = 1 << 30
@@ -44,6 +46,21 @@ def check_keys(kit: CoordinatorKit) -> Check:
     if not names:
         return failed("keys", "keys/ is empty", "copy this kit again: nobody could connect")
     return ok("keys", ", ".join(names))
+
+
+def check_code(_: CoordinatorKit) -> Check:
+    """Show the code that runs are started with; institutions compare it with theirs."""
+    return ok("code", f"{installed_hash()} is installed")
+
+
+def check_operator(kit: CoordinatorKit) -> Check:
+    """Check that the operator's secret is there and readable by its owner alone."""
+    try:
+        read_operator_secret(kit.folder / OPERATOR_SECRET)
+    except (FedGTError, OSError) as error:
+        remedy = "make it private, or copy it again from where the kits were made"
+        return failed("operator", str(error), remedy)
+    return ok("operator", f"{OPERATOR_SECRET} is readable by its owner alone")
 
 
 def check_server_key(kit: CoordinatorKit) -> Check:

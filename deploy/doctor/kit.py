@@ -1,12 +1,11 @@
 """Kits, as the doctor reads them."""
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from deploy.node_file import NODE_FILE, read_node_file, read_toml
 from deploy.provision.federation_spec import Address
 from fedgt_client.node import NodeConfig
 from shared.errors import FedGTError
@@ -25,16 +24,11 @@ class InstitutionKit:
     def open(cls, folder: Path) -> "InstitutionKit":
         """Read ``kit.toml`` and ``node.toml``."""
         source = folder / "kit.toml"
-        facts = _read(source)
+        facts = read_toml(source)
         with _report_damage(source):
             address = Address.parse(str(facts["coordinator"]))
             institution = str(facts["institution"])
-        node_file = folder / "node.toml"
-        try:
-            node = NodeConfig.parse(_read(node_file))
-        except FedGTError as error:
-            raise FedGTError(f"{node_file}: {error}") from None
-        return cls(folder, institution, address, node)
+        return cls(folder, institution, address, read_node_file(folder / NODE_FILE))
 
     @property
     def data_dir(self) -> Path:
@@ -65,7 +59,7 @@ class CoordinatorKit:
     def open(cls, folder: Path) -> "CoordinatorKit":
         """Read ``control.toml``."""
         source = folder / "control.toml"
-        facts = _read(source)
+        facts = read_toml(source)
         with _report_damage(source):
             address, listen, control = (
                 Address.parse(str(facts[key])) for key in ("address", "listen", "control")
@@ -79,12 +73,3 @@ def _report_damage(source: Path) -> Iterator[None]:
         yield
     except (KeyError, ValueError) as error:
         raise FedGTError(f"{source} is damaged ({error}): copy it again") from None
-
-
-def _read(source: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(source.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FedGTError(f"{source} is missing: name a kit, made by 'fedgt provision'") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FedGTError(f"{source} is not valid TOML: {error}") from None

@@ -5,6 +5,8 @@ import shutil
 import stat
 from pathlib import Path
 
+from deploy.app_user import find_app_user
+from deploy.approval.approved_code import installed_hash
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import InstitutionKit
 from deploy.flower import FLOWER_VERSION
@@ -18,7 +20,7 @@ _GIB = 1 << 30
 # Prepared graphs and the states of three rounds take a small multiple of the graph.
 _MULTIPLE = 3
 
-INSTITUTION_PROGRAMS = ("fedgt-supernode", "flower-superexec", "flwr-clientapp")
+INSTITUTION_PROGRAMS = ("fedgt-supernode",)
 
 
 def check_programs(programs: tuple[str, ...]) -> Check:
@@ -43,6 +45,28 @@ def check_identity(kit: InstitutionKit) -> Check:
             f'write institution = "{kit.institution}" into node.toml',
         )
     return ok("name", kit.institution)
+
+
+def check_code(kit: InstitutionKit) -> Check:
+    """Show the code that may run here: the installed FedGT, and what node.toml lists."""
+    approved = [found for found in kit.node.approved if found != installed_hash()]
+    more = f"; also approved: {', '.join(approved)}" if approved else ", and no other"
+    return ok("code", f"{installed_hash()} is installed{more}")
+
+
+def check_user(kit: InstitutionKit) -> Check:
+    """Check that the app, which runs the coordinator's settings, does not run as root."""
+    name = "app user"
+    try:
+        user = find_app_user(kit.node.app_user)
+    except FedGTError as error:
+        return failed(name, str(error), "correct app-user in node.toml")
+    if user:
+        return ok(name, f"the app runs as {user.name}, who cannot read node.key")
+    if os.geteuid() == 0:
+        remedy = "name a user for it in node.toml (app-user), or do not start the kit as root"
+        return warning(name, "the app would run as root", remedy)
+    return ok(name, "the app runs as this user, and so could read node.key")
 
 
 def check_key(kit: InstitutionKit) -> Check:

@@ -8,7 +8,7 @@ from cryptography import x509
 
 from deploy.doctor.check import Check, State, failed, ok, skipped, warning
 from deploy.doctor.kit import InstitutionKit
-from deploy.flower import Admission, ask_admission
+from deploy.flower.fleet import Admission, ask_admission
 from deploy.provision.pki import WARN_DAYS, load_node_key
 from shared.errors import FedGTError
 

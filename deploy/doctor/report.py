@@ -29,6 +29,8 @@ def _institution(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     return {
         ("programs",): lambda: [local.check_programs(local.INSTITUTION_PROGRAMS)],
         ("name",): lambda: [local.check_identity(kit)],
+        ("code",): lambda: [local.check_code(kit)],
+        ("app user",): lambda: [local.check_user(kit)],
         ("data",): lambda: [local.check_data(kit)],
         ("disk",): lambda: [local.check_room(kit)],
         ("device",): lambda: [local.check_device()],
@@ -43,7 +45,9 @@ def _coordinator(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     return {
         ("programs",): lambda: [local.check_programs(coordinator.PROGRAMS)],
         ("keys",): lambda: [coordinator.check_keys(kit)],
+        ("code",): lambda: [coordinator.check_code(kit)],
         ("server.key",): lambda: [coordinator.check_server_key(kit)],
+        ("operator",): lambda: [coordinator.check_operator(kit)],
         ("ca.crt",): lambda: [coordinator.check_authority(kit)],
         ("server.crt",): lambda: [coordinator.check_certificate(kit)],
         ("clock",): lambda: [coordinator.check_clock(kit)],

@@ -6,7 +6,8 @@ from flwr.app import Context, Message, RecordDict, UserConfig
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from deploy.flower import NodeInfo, Run, assign_message_id, identify_as_superlink
+from deploy.flower import NodeInfo, Run
+from deploy.flower.messages import assign_message_id, identify_as_superlink
 from shared.flower import error_reply
 
 

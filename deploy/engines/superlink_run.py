@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 
 from deploy.engines.app_bundle import stage_flower_app
-from deploy.flower import ControlClient, RunState, build_app_bundle, connect_control
+from deploy.flower.bundle import build_app_bundle
+from deploy.flower.control import ControlClient, RunState, connect_control
 from deploy.settings import resolve_settings
 from fedgt_server.events import FailedEvent, JournalEvent
 from fedgt_server.journal import Journal

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,11 @@ class KitWriter:
         """Write a new private key."""
         write_secret(target, content)
         self.written.append(target)
+
+    def write_key_once(self, target: Path, make: Callable[[], bytes]) -> None:
+        """Write a new secret, unless there is one."""
+        if not target.exists():
+            self.write_key(target, make())
 
     def write_once(self, target: Path, content: bytes) -> None:
         """Write a file that people edit, unless it exists."""

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deploy.flower.superexec import new_secret
+from deploy.operator_secret import OPERATOR_SECRET, new_operator_secret
 from deploy.provision import pki
 from deploy.provision.certificates import make_authority, make_server_certificate
 from deploy.provision.federation_spec import FederationSpec, InstitutionSpec
@@ -15,6 +17,7 @@ from fedgt_client.node import NodeConfig
 from shared.errors import FedGTError
 
 COMPOSE = "docker-compose.yml"
+RUNTIME_SECRET = "runtime.secret"  # between containers; the scripts make one at every start
 
 _KEY_NOTES = {
     "made": "It came with this folder: the person who passed it on must keep no copy.",
@@ -143,6 +146,8 @@ class _KitMaker:
             "rounds": 100,
             "min-institutions": min(2, len(federation.institutions)),
         }
+        self._writer.write_key_once(folder / OPERATOR_SECRET, new_operator_secret)
+        self._writer.write_key_once(folder / RUNTIME_SECRET, new_secret)
         for place in ("database", "runs"):  # mounted into containers
             private_folder(folder / place)
         for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
@@ -182,6 +187,7 @@ class _KitMaker:
             "institution": name,
             "coordinator": values["address"],
         }
+        self._writer.write_key_once(folder / RUNTIME_SECRET, new_secret)
         self._writer.write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
         start = "start-supernode.sh"
         self._writer.write(folder / start, render(start, values), executable=True)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 
-from deploy.flower import ControlClient, connect_control, public_key_to_bytes
+from deploy.flower import public_key_to_bytes
+from deploy.flower.control import ControlClient, connect_control
 from deploy.provision.pki import fingerprint
 from deploy.provision.registered_keys import RegisteredKeys
 

@@ -117,6 +117,24 @@ def test_the_control_api_is_inside(files: dict[str, Path], name: str) -> None:
     assert not any("--insecure" in services[one].get("command", ()) for one in inside)
 
 
+def test_secrets_are_asked_for_and_seen_by_those_alone_who_need_them(
+    document: dict[str, Any],
+) -> None:
+    for name, service in document["services"].items():
+        secrets = {path for path in mounts(document, service) if path.startswith("/run/secrets/")}
+        expected = set()
+        if service.get("profiles") != ["tools"]:
+            # A runtime API, and who takes tasks from it.
+            assert "--superexec-auth-secret-file=/run/secrets/runtime" in service["command"], name
+            expected.add("/run/secrets/runtime")
+        if name == "superlink":
+            assert "--operator-secret-file=/run/secrets/operator" in service["command"]
+            expected |= {"/run/secrets/operator", "/run/secrets/server-key"}
+        if name.endswith("supernode"):
+            expected.add("/run/secrets/node-key")
+        assert secrets == expected, name
+
+
 def test_data_is_seen_by_its_superexec_alone(files: dict[str, Path]) -> None:
     document = load(files["one-host"], **_OWNER)
     for name, service in document["services"].items():
@@ -128,6 +146,8 @@ def test_data_is_seen_by_its_superexec_alone(files: dict[str, Path]) -> None:
         assert seen == {
             "/data": (f"./kits/{bank}/data", True),
             "/state": (f"./kits/{bank}/state", False),
+            "/node.toml": (f"./kits/{bank}/node.toml", True),
+            "/run/secrets/runtime": (f"./kits/{bank}/runtime.secret", True),
         }
         # No way to the outside but through its supernode.
         assert service["networks"] == [bank]
@@ -140,7 +160,8 @@ def test_data_of_a_kit_may_be_anywhere(files: dict[str, Path]) -> None:
         for name in ("bank-a", "Bank.C")
         for document in [load(files[name], **_OWNER)]
     }
-    assert places["bank-a"] == {"/data": ("./data", True), "/state": ("./state", False)}
+    assert places["bank-a"]["/data"] == ("./data", True)
+    assert places["bank-a"]["/state"] == ("./state", False)
     assert places["Bank.C"]["/data"] == ('/it\'s $HOME: "here"', True)
 
 
@@ -160,8 +181,6 @@ def test_a_graphics_card_where_there_is_one(document: dict[str, Any]) -> None:
 
 def test_images_are_of_the_flower_that_is_installed() -> None:
     tag = f"{FLOWER_VERSION}-py3.11-ubuntu24.04"
-    superlink = load(_DEPLOY / "docker-compose.yml", **_OWNER)["services"]["superlink"]
-    assert superlink["image"] == f"flwr/superlink:{tag}"
     version = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["version"]
     for side in ("server", "client"):
         text = (_DEPLOY / "docker" / f"{side}.Dockerfile").read_text()
@@ -186,7 +205,8 @@ import sys
 for name in ("torch", "torch_geometric", "pymetis", "pyarrow", "networkx"):
     sys.modules[name] = None
 import deploy.cli.config, deploy.cli.coordinator, deploy.cli.doctor, deploy.cli.provision
-import deploy.cli.supernode, deploy.doctor.report, deploy.provision.kits
+import deploy.cli.superexec, deploy.cli.superlink, deploy.cli.supernode
+import deploy.doctor.report, deploy.provision.kits
 import deploy.provision.registration, fedgt_server.app
 from importlib.metadata import packages_distributions
 owners = packages_distributions()
@@ -259,6 +279,12 @@ def test_one_host_and_kits_run_the_same(files: dict[str, Path]) -> None:
     bank = yaml.safe_load(files["bank-a"].read_text())["services"]
     for name, service in bank.items():
         twin = one[f"bank-a-{name}"]
-        for key in service.keys() - {"user", "networks", "volumes", "depends_on", "secrets"}:
+        own = {"user", "networks", "volumes", "depends_on", "secrets", "configs"}
+        for key in service.keys() - own:
             ours = str(service[key]).replace("127.0.0.1:9443", "superlink:9092")
             assert ours == str(twin[key]), (name, key)
+        seen = []
+        for source, service_name in (("bank-a", name), ("one-host", f"bank-a-{name}")):
+            document = load(files[source], **_OWNER)
+            seen.append(mounts(document, document["services"][service_name]).keys())
+        assert seen[0] == seen[1], name

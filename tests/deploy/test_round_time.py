@@ -100,18 +100,23 @@ def main(grid, context):
 """
 
 
-def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
-    """Return the seconds of each round of an app whose clients do nothing."""
+def app_of_nothing(place: Path) -> Path:
+    """Write an app whose clients do nothing."""
     package = place / "nothing" / "nothing"
     package.mkdir(parents=True)
     for name, text in (("__init__", ""), ("client", _CLIENT), ("server", _SERVER)):
         (package / f"{name}.py").write_text(text)
     (package.parent / "pyproject.toml").write_text(_PYPROJECT)
     shutil.copy(Path(__file__).parents[2] / "LICENSE", package.parent)
+    return package.parent
+
+
+def rounds_of_nothing(federation: Running, app: Path, place: Path) -> list[float]:
+    """Return the seconds of each round of that app."""
     settings, out = place / "nothing.toml", place / "nothing.json"
     settings.write_text(tomli_w.dumps({"rounds": ROUNDS, "out": str(out)}))
     run = federation.coordinator.call(
-        *("flwr.sh", "run", str(package.parent), "fedgt", "--stream"),
+        *("flwr.sh", "run", str(app), "fedgt", "--stream"),
         *("--run-config", str(settings)),
         timeout=300,
     )
@@ -124,8 +129,9 @@ def rounds_of_nothing(federation: Running, place: Path) -> list[float]:
 def test_a_round_takes_as_long_as_flower_does(tmp_path: Path) -> None:
     parts = institution_graphs("cora", clients=3, setting="disjoint", seed=0)
     with marked_processes() as mark:
-        federation = Running(tmp_path, mark, dict(zip(NAMES, parts, strict=True)))
-        nothing = statistics.median(rounds_of_nothing(federation, tmp_path))
+        app = app_of_nothing(tmp_path)
+        federation = Running(tmp_path, mark, dict(zip(NAMES, parts, strict=True)), approved=app)
+        nothing = statistics.median(rounds_of_nothing(federation, app, tmp_path))
         asked = {name: _messages(federation, name) for name in NAMES}
 
         federation.start_run(SETTINGS)

@@ -53,6 +53,6 @@ def test_workers_and_their_supernodes(tmp_path: Path) -> None:
         for supernode in federation.supernodes.values():
             supernode.wait(TIMEOUT)
         # Also those that were at work on a message end, and start no worker.
-        wait_until(lambda: not federation.processes("flwr-clientapp"), "no app is left")
+        wait_until(lambda: not federation.processes("deploy.cli.clientapp"), "no app is left")
         wait_until(lambda: not federation.workers(), "no worker is left")
     assert not mark.processes()

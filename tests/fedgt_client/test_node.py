@@ -1,6 +1,7 @@
 """What a node says of itself: wrong keys and values first."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,16 @@ OWN: dict[str, Scalar] = {"institution": "alba", "data-dir": "data"}
         ({"partition-id": 0, "num-partitions": 0}, "num-partitions is 0 .*greater than or equal"),
         ({**OWN, "worker": "perhaps"}, "worker is 'perhaps' in the node config: .*valid boolean"),
         ({**OWN, "state-dir": 5}, "state-dir is 5 in the node config: .*valid string"),
+        ({**OWN, "app-user": 5}, "app-user is 5 in the node config: .*valid string"),
+        ({**OWN, "approved": "all"}, "approved is 'all' in the node config: .*valid tuple"),
+        ({**OWN, "approved": ["sha256:12"]}, "'sha256:12' should be sha256: and 64 digits"),
+        ({**OWN, "approved": ["1" * 64]}, "should be sha256: and 64 digits"),
         ({**OWN, "data_dri": "x"}, "no key 'data_dri': did you mean 'data-dir'?"),
         ({**OWN, "sate-dir": "x"}, "no key 'sate-dir': did you mean 'state-dir'?"),
         ({**OWN, "xyzzy": 1}, "no key 'xyzzy': there are: institution, data-dir, state-dir"),
     ],
 )
-def test_a_node_config_that_is_wrong(values: dict[str, Scalar], message: str) -> None:
+def test_a_node_config_that_is_wrong(values: dict[str, Any], message: str) -> None:
     with pytest.raises(FedGTError, match=message) as caught:
         NodeConfig.parse(values)
     assert "\n" not in str(caught.value)

@@ -16,8 +16,18 @@ from tests.harness.federation import HarnessFederation
 class Running(HarnessFederation):
     """All its processes are started."""
 
-    def __init__(self, place: Path, mark: ProcessMark, graphs: Mapping[str, Graph]) -> None:
+    def __init__(
+        self,
+        place: Path,
+        mark: ProcessMark,
+        graphs: Mapping[str, Graph],
+        *,
+        approved: Path | None = None,
+    ) -> None:
         super().__init__(place, graphs, mark)
+        if approved:  # an app, besides the installed one
+            for host in self.institutions.values():
+                host.call("fedgt", "provision", "approve", ".", str(approved)).check_returncode()
         self.start()
 
     def rounds(self, run_name: str) -> list[dict[str, Any]]:

@@ -4,14 +4,14 @@ set -eu
 umask 077
 CDPATH= cd -- "$(dirname -- "$0")"
 . ./environment.sh
-need flower-superlink
+need fedgt-superlink
 need fedgt
 # With a certificate that has ended nobody could connect; the reason belongs in this log.
 fedgt doctor . --only server.crt || exit 2
 
-# Institutions reach the Fleet API alone. Anyone who reaches the control API can run code at every
-# institution: it stays on loopback.
-exec flower-superlink \
+# Institutions reach the Fleet API alone. The control API, which starts runs at every institution,
+# stays on loopback and asks for the operator's secret.
+exec fedgt-superlink --operator-secret-file operator.secret \
     --ssl-ca-certfile ca.crt --ssl-certfile server.crt --ssl-keyfile server.key \
     --host 127.0.0.1 --port %{control_port} \
     --fleet-api-address %{listen} \

@@ -9,7 +9,7 @@ import pytest
 from flwr.server.superlink.fleet.grpc_rere.fleet_servicer import FleetServicer
 
 from deploy.engines.kit_host import TIMEOUT, Process
-from deploy.engines.local_federation import START_SUPERNODE
+from deploy.engines.local_federation import START_SUPERLINK, START_SUPERNODE
 from deploy.engines.ports import free_ports
 from deploy.engines.processes import ProcessMark, marked_processes
 from deploy.provision.kits import provision
@@ -85,7 +85,40 @@ def test_who_is_refused_ends_with_the_reason(kits: Path, port: int, mark: Proces
     assert log.count("it is started again") == 2
 
 
-def test_wrong_options_are_not_tried_twice(kits: Path, port: int, mark: ProcessMark) -> None:
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--no-such-option"], "unrecognized arguments: --no-such-option"),
+        # Whoever reaches the runtime API could take tasks.
+        (["--isolation", "process"], "--isolation process needs --superexec-auth-secret-file"),
+    ],
+)
+def test_wrong_options_are_not_tried_twice(
+    kits: Path, mark: ProcessMark, options: list[str], reason: str
+) -> None:
     host = HarnessHost(kits / "bank-a", kits.parent / "host", mark)
-    assert host.start(START_SUPERNODE, "--no-such-option").wait(TIMEOUT) == 2
+    assert host.start(START_SUPERNODE, *options).wait(TIMEOUT) == 2
+    assert reason in host.log.read_text()
     assert "it is started again" not in host.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--isolation", "process"], "--isolation process needs --superexec-auth-secret-file"),
+        (["--operator-secret-file", "no-such"], "no-such is missing"),
+    ],
+)
+def test_a_superlink_that_would_not_be_safe(
+    kits: Path, mark: ProcessMark, options: list[str], reason: str
+) -> None:
+    host = HarnessHost(kits / "coordinator", kits.parent / "host", mark)
+    assert host.start(START_SUPERLINK, *options).wait(TIMEOUT) == 2
+    assert reason in host.log.read_text()
+
+
+def test_the_operators_secret_does_not_travel_without_tls(kits: Path, mark: ProcessMark) -> None:
+    host = HarnessHost(kits / "coordinator", kits.parent / "host", mark)
+    answer = host.call("fedgt-superlink", "--insecure")
+    assert answer.returncode == 2
+    assert "the operator's secret must not travel without TLS" in answer.stderr

@@ -16,6 +16,7 @@ import pytest
 import tomli_w
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from deploy.approval.approved_code import installed_hash
 from deploy.doctor import coordinator
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import CoordinatorKit
@@ -190,3 +191,17 @@ def test_the_clock_is_shown(kit: Path) -> None:
 def test_programs_that_are_not_there(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
     assert examine(kit, "programs")[0].state is State.failed
+
+
+def test_the_code_of_runs_is_shown(kit: Path) -> None:
+    assert findings(kit)["code"].finding == f"{installed_hash()} is installed"
+
+
+def test_the_operators_secret(kit: Path) -> None:
+    secret = kit / "operator.secret"
+    assert findings(kit)["operator"].state == State.ok
+    secret.chmod(0o644)
+    check = findings(kit)["operator"]
+    assert (check.state, "chmod 600" in check.finding) == (State.failed, True)
+    secret.unlink()
+    assert findings(kit)["operator"].state == State.failed

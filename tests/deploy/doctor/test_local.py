@@ -1,5 +1,7 @@
 """What the doctor sees without the network: each fault is red, with the remedy."""
 
+import os
+import re
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
@@ -10,9 +12,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from deploy.approval.approved_code import installed_hash
 from deploy.doctor import local
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
+from deploy.node_file import approve
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from fedgt_client.data.schema import NumericColumn, Schema
@@ -145,3 +149,40 @@ def test_all_is_well(folder: Path) -> None:
 def test_a_warning_before_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "days_left", lambda _: 10.0)
     assert findings(folder)["ca.crt"].state is State.warning
+
+
+def test_the_code_that_may_run_is_shown(folder: Path) -> None:
+    kit = InstitutionKit.open(folder)
+    assert local.check_code(kit).finding == f"{installed_hash()} is installed, and no other"
+    other = f"sha256:{'1' * 64}"
+    approve(folder / "node.toml", other)
+    approve(folder / "node.toml", installed_hash())
+    shown = local.check_code(InstitutionKit.open(folder))
+    assert shown.finding == f"{installed_hash()} is installed; also approved: {other}"
+
+
+@pytest.mark.parametrize(
+    ("uid", "app_user", "state", "finding"),
+    [
+        (0, "", State.warning, "the app would run as root"),
+        (0, "daemon", State.ok, r"the app runs as daemon, who cannot read node\.key"),
+        (0, "no-such", State.failed, "there is no such user"),
+        (12345, "daemon", State.failed, "root alone can start the app as another user"),
+        (12345, "", State.ok, r"the app runs as this user, and so could read node\.key"),
+    ],
+)
+def test_who_runs_the_app(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    uid: int,
+    app_user: str,
+    state: State,
+    finding: str,
+) -> None:
+    node = folder / "node.toml"
+    node.write_text(node.read_text() + f'app-user = "{app_user}"\n')
+    kit = InstitutionKit.open(folder)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    check = local.check_user(kit)
+    assert check.state == state
+    assert re.search(finding, check.finding)

@@ -10,7 +10,7 @@ from deploy.cli import main
 from deploy.engines import resume
 from deploy.engines.resume import resumable_config
 from deploy.engines.superlink_run import ExitCode, RunOutcome, outcome_of, read_settings
-from deploy.flower import RunState
+from deploy.flower.control import RunState
 from fedgt_server.events import FailedEvent, JournalEvent, ResumeEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock

@@ -103,6 +103,14 @@ def test_private_files_are_private(tmp_path: Path, out: Path) -> None:
         os.umask(before)
     private = set(out.rglob("*.key"))
     assert {path.name for path in private} == {"ca.key", "server.key", "node.key"}
+    private |= (secrets := set(out.rglob("*.secret")))
+    assert sorted(str(path.relative_to(out)) for path in secrets) == [
+        "bank-a/runtime.secret",
+        "bank-b/runtime.secret",
+        "coordinator/operator.secret",
+        "coordinator/runtime.secret",
+    ]
+    assert len({path.read_bytes() for path in secrets}) == len(secrets)
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {0o700}
     # The authority's key goes to no machine.

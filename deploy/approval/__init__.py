@@ -1,0 +1,1 @@
+"""Which code may run at an institution."""

@@ -1,0 +1,64 @@
+"""Flower's SuperLink, whose control API asks for the operator's secret."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from flwr.common.constant import (
+    FLWR_INTERNAL_GRPC_CONTROL_API,
+    ISOLATION_MODE_PROCESS,
+    ISOLATION_MODE_SUBPROCESS,
+)
+from flwr.supercore.address import resolve_bind_address
+
+from deploy.flower.operator_guard import OperatorGuard
+from deploy.flower.patching import module, replace
+from deploy.flower.superexec import App, new_secret, start_superexec
+from shared.errors import FedGTError
+
+
+def run_superlink(operator_secret: Callable[[], bytes]) -> None:
+    """Run ``flower-superlink`` with the options of this process, once Flower has read them."""
+    program = module("flwr.superlink.cli.flower_superlink")
+    service = module("flwr.superlink.main")
+    parse, create, lifespan = (
+        program._parse_superlink_lifespan_config,
+        service.create_app,
+        program.SuperLinkLifespan,
+    )
+    # Another way to the same control, which the guard does not see.
+    os.environ.pop(FLWR_INTERNAL_GRPC_CONTROL_API, None)
+
+    def configure() -> Any:
+        config = parse()
+        if config.certificates is None:
+            raise FedGTError("--insecure: the operator's secret must not travel without TLS")
+        if config.isolation == ISOLATION_MODE_SUBPROCESS:
+            config.superexec_auth_secret = new_secret()
+        elif config.superexec_auth_secret is None:
+            raise FedGTError(
+                "--isolation process needs --superexec-auth-secret-file: without a secret, "
+                "whoever reaches the runtime API can run the coordinator's tasks"
+            )
+        return config
+
+    def create_guarded(*arguments: Any) -> Any:
+        app = create(*arguments)
+        app.add_middleware(OperatorGuard, secret=operator_secret())  # outermost
+        return app
+
+    class Lifespan(lifespan):  # type: ignore[misc, valid-type]
+        def _start_superexec_if_needed(self) -> None:
+            config = self.config
+            if config.isolation == ISOLATION_MODE_PROCESS:
+                return
+            host = f"[{config.host}]" if ":" in config.host else config.host
+            self.superexec_process = start_superexec(
+                resolve_bind_address(f"{host}:{config.port}"),
+                config.superexec_auth_secret,
+                ["--root-certificates", config.ssl_ca_certfile, "--app", App.server],
+            )
+
+    replace(program, _parse_superlink_lifespan_config=configure, SuperLinkLifespan=Lifespan)
+    replace(service, create_app=create_guarded)
+    program.flower_superlink()

@@ -1,0 +1,122 @@
+"""What the supernode does with the bundle of a run: Flower's own code, and its own state."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.supercore.constant import TaskType
+from flwr.supercore.fab import Fab
+from flwr.supercore.inflatable.inflatable_object import get_object_tree
+from flwr.supercore.object_store import ObjectStoreFactory
+from flwr.supercore.run import Run
+from flwr.supernode import start_client_internal as connection
+from flwr.supernode.nodestate import NodeStateFactory
+
+from deploy.approval.approved_code import ApprovedCode
+from deploy.flower.messages import assign_message_id, identify_as_superlink
+from deploy.flower.supernode import with_approval
+from shared.flower import is_app_error
+from tests.harness.bundles import changed_bundle, installed_bundle
+
+RUN, NODE = 7, 1
+
+
+@dataclass
+class Coordinator:
+    """Sends a message of a run with any bundle."""
+
+    bundle: bytes
+    change: Callable[[Run], Run] = lambda run: run
+    asked: list[str] = field(default_factory=list)
+
+    def receive(self) -> Any:
+        identify_as_superlink(RUN)
+        message = Message(RecordDict(), NODE, "train")
+        assign_message_id(message)
+        return message, get_object_tree(message)
+
+    def get_run(self, run_id: int) -> Run:
+        found = hashlib.sha256(self.bundle).hexdigest()
+        return self.change(replace(Run.create_empty(run_id), fab_hash=found))
+
+    def get_fab(self, fab_hash: str, run_id: int) -> Fab:
+        self.asked.append(fab_hash)
+        return Fab(fab_hash, self.bundle, {})
+
+
+class Supernode:
+    """Flower's state of a supernode."""
+
+    def __init__(self) -> None:
+        self.state = NodeStateFactory(ObjectStoreFactory()).state()
+        self.state.set_node_id(NODE)
+        self._pull = with_approval(connection, ApprovedCode("bank-a").refusal)
+
+    def pull(self, coordinator: Coordinator) -> None:
+        pulled = self._pull(
+            state=self.state,
+            object_store=self.state.object_store,
+            node_config={},
+            receive=coordinator.receive,
+            get_run=coordinator.get_run,
+            get_fab=coordinator.get_fab,
+            pull_object=lambda run, name: b"",
+            confirm_message_received=lambda run, name: None,
+            trusted_entities=None,
+        )
+        assert pulled in (RUN, None)
+
+    def refusals(self) -> list[Message]:
+        return list(self.state.get_messages(is_reply=True))
+
+
+def as_agent(run: Run) -> Run:
+    return replace(run, primary_task_type=TaskType.AGENT_APP)
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "reason"),
+    [
+        (
+            lambda: Coordinator(changed_bundle(app=b"\n")),
+            "bank-a refuses the app with code sha256:",
+        ),
+        (lambda: Coordinator(b"no bundle"), "bank-a refuses the app: the bundle cannot be read"),
+        (lambda: Coordinator(installed_bundle(), as_agent), "runs no agent apps"),
+    ],
+)
+def test_a_refusal_is_answered(coordinator: Callable[[], Coordinator], reason: str) -> None:
+    supernode = Supernode()
+    sender = coordinator()
+    supernode.pull(sender)
+    [reply] = supernode.refusals()
+    assert reply.error.code == ErrorCode.INVALID_FAB
+    assert is_app_error(reply.error)  # which is no passing fault
+    assert reason in (reply.error.reason or "")
+    # Nothing of it is kept, and no process is started for it.
+    assert supernode.state.get_run(RUN) is None
+    assert not supernode.state.get_tasks()
+    assert supernode.state.get_fab(hashlib.sha256(sender.bundle).hexdigest()) is None
+
+
+def test_an_approved_bundle_is_asked_for_once() -> None:
+    supernode, honest = Supernode(), Coordinator(installed_bundle())
+    supernode.pull(honest)
+    assert not supernode.refusals()
+    assert supernode.state.get_run(RUN) is not None
+    # The coordinator has another bundle by now: the run goes on with the approved one.
+    exchanged = Coordinator(changed_bundle(app=b"\n"))
+    supernode.pull(exchanged)
+    assert not exchanged.asked
+    assert not supernode.refusals()
+    found = supernode.state.get_fab(honest.asked[0])
+    assert found is not None
+    assert found.content == installed_bundle()
+    # Who starts again asks again.
+    other = Supernode()
+    other.pull(exchanged)
+    assert len(other.refusals()) == 1
