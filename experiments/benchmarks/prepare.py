@@ -13,6 +13,7 @@ from experiments.benchmarks.process import OwnProcess
 from experiments.benchmarks.progress import Progress
 from experiments.benchmarks.report import Report, Row, Table, ratio
 from fedgt_client.graph import Graph
+from fedgt_client.preprocess.cache import POOL_FACTOR
 from fedgt_client.preprocess.laplacian import laplacian_encoding
 from fedgt_client.preprocess.samplers import pool_builder
 
@@ -26,7 +27,6 @@ COMPARED = (
 )
 SIZES = (10_000, 40_000)
 
-_CANDIDATES = 4  # kept for each of the samples, as in fedgt_client.preprocess.cache
 _CARRIED = 0.98  # of the mass: a node's candidates are then as good as exact ones
 _REPEATS = 3
 _MB = 1e6
@@ -101,7 +101,7 @@ def _peers(rows: Sequence[Row]) -> Table:
 def measure_preparation(kind: str, nodes: int, quality: bool) -> Row:
     """Measure one graph; runs in a process of its own."""
     config = resolve_settings()
-    build, size = pool_builder("ppr").build, _CANDIDATES * config.samples
+    build, size = pool_builder("ppr").build, POOL_FACTOR * config.samples
     small = make_graph(kind, min(nodes, 2000))
     _, first = measured(lambda: build(small, config, size))
     _, second = measured(lambda: build(small, config, size))
