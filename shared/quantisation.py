@@ -40,7 +40,9 @@ def quantise(array: Floats) -> tuple[Codes, Floats]:
     if not np.isfinite(largest).all():
         raise FedGTError("an array holds values that are not finite: it cannot be quantised")
     scales = _short(np.divide(largest, _LEVELS, dtype=np.float32))
-    divisors = np.where(scales >= np.finfo(np.float32).tiny, scales, np.float32(np.inf))
+    # Below this float32 loses bits: such a block is 0.
+    scales = np.where(scales >= np.finfo(np.float32).tiny, scales, np.float32(0.0))
+    divisors = np.where(scales > 0, scales, np.float32(np.inf))
     codes = np.rint(values / _by_value(divisors, values.size)).astype(np.int8)
     return codes.reshape(array.shape), scales
 
