@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from fedgt_client.graph import Graph
 from fedgt_client.model.dropout import dropped
+from shared.files import release_after_reading
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def unit_features(graph: Graph, device: torch.device) -> Features:
 
 def to_tensor(array: np.ndarray, device: torch.device) -> Tensor:
     """Copy an array to the device: memory-mapped ones are read-only, which torch cannot use."""
-    return torch.from_numpy(np.array(array)).to(device)
+    (copied,) = (np.array(part) for part in release_after_reading([array]))
+    return torch.from_numpy(copied).to(device)
 
 
 def rows_of(features: Features, nodes: Tensor) -> Features:

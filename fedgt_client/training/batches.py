@@ -105,8 +105,9 @@ def step_bytes(size: int, train: int, graph: Graph, config: RunConfig) -> int:
 
 
 def resident_bytes(graph: Graph, config: RunConfig) -> int:
-    """Estimate what lies in memory between steps: features and the sampler's pool."""
-    return _feature_bytes(graph) + 8 * POOL_FACTOR * config.samples * graph.num_nodes
+    """Estimate what lies in memory between steps: features, links and the sampler's pool."""
+    pool = 8 * POOL_FACTOR * config.samples * graph.num_nodes
+    return _feature_bytes(graph) + 12 * len(graph.indices) + pool
 
 
 def _feature_bytes(graph: Graph) -> int:
