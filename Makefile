@@ -35,6 +35,12 @@ test-fast: setup
 test-times: setup
 	$(BIN)/python -m pytest -m alone -s
 
+.PHONY: fuzz
+# Mutated input for every parser of bytes that others wrote.
+CASES ?= 100000
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.run --cases $(CASES)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,11 +58,20 @@ lock: setup
 		--output-file deploy/docker/requirements-client.lock
 
 .PHONY: docs
-# What is generated in docs/: settings from the code, tables from the records and results.
+# What is generated in docs/: settings from the code, tables from the records and results. Then the
+# site of all documents, in site/.
 docs: setup
 	$(BIN)/fedgt config --markdown > docs/settings.md
 	$(BIN)/fedgt experiment readme
+	$(BIN)/fedgt experiment privacy
 	$(BIN)/fedgt bench docs
+	$(BIN)/python -m mkdocs build --strict --quiet
+
+.PHONY: picture
+# The README's picture: the page of the demo, in a browser (apt-get install chromium).
+picture: setup
+	$(BIN)/fedgt demo
+	$(BIN)/python -m tests.harness.picture runs/demo/report.html docs/pictures/page.png
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -22,7 +22,7 @@ def read_toml(source: Path) -> dict[str, Any]:
         return tomllib.loads(source.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FedGTError(f"{source} is missing: name a kit, made by 'fedgt provision'") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FedGTError(f"{source} is not valid TOML: {error}") from None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.accuracy_tables import accuracy_table, hyper_table
+from experiments.comparison_tables import paired_table, way_table
 from experiments.grids import Experiment, experiment
 from experiments.job import Job
 from experiments.measurement_tables import (
@@ -22,6 +23,7 @@ from experiments.measurement_tables import (
 from experiments.records import Records, changed_settings, finished
 from experiments.result_table import Table
 from shared.errors import FedGTError
+from shared.registry import lookup
 
 
 def load(item: Experiment, results: Path) -> dict[Job, dict[str, Any]]:
@@ -39,6 +41,7 @@ _BUILDERS: Mapping[str, Callable[[Experiment, Records], Table]] = {
             "unbalanced",
             "similarity",
             "ablation",
+            "conflict",
             "masks",
             "sampling",
         ),
@@ -54,13 +57,26 @@ _BUILDERS: Mapping[str, Callable[[Experiment, Records], Table]] = {
 }
 
 
+# Further tables of an experiment whose table is one of accuracies: NAME/FORM.
+_FORMS: Mapping[str, Callable[[Experiment, Records], Table]] = {
+    "paired": paired_table,
+    "way": way_table,
+}
+
+
 def build_table(name: str, results: Path) -> Table:
-    """Build the table of an experiment, as far as it has been run."""
+    """Build the table of an experiment, as far as it has been run; or a further one, NAME/FORM."""
+    name, _, form = name.partition("/")
     item = experiment(name)
     if name not in _BUILDERS:
         raise FedGTError(f"{name} has no table, only a figure: fedgt experiment figure {name}")
+    build = _BUILDERS[name]
+    if form:
+        if build is not accuracy_table:
+            raise FedGTError(f"{name} is not a table of accuracies: it has no '{form}'")
+        build = lookup(_FORMS, "form", form)
     records = load(item, results)
-    table = _BUILDERS[name](item, records)
+    table = build(item, records)
     return replace(table, notes=(*table.notes, *_record_notes(item, records)))
 
 

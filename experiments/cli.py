@@ -1,30 +1,39 @@
 """``fedgt experiment``: the paper's tables and figures, run and shown."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from deploy.cli.output import Json, console, print_json, print_table, status_console
+from deploy.cli.output import Json, Quiet, console, print_json, print_table, status_console
+from experiments import privacy_tables
 from experiments.build_tables import build_table
+from experiments.choices import CHOICES
 from experiments.figures import draw
 from experiments.grids import EXPERIMENTS, experiment
 from experiments.job import Job
+from experiments.progress import progress
+from experiments.protocol import FAMILIES
 from experiments.readme import README, draw_pictures, rewritten
 from experiments.records import RESULTS, finished
 from experiments.result_table import Row, Table, comma_separated, markdown
-from experiments.schedule import Observer, State, do_all, unfinished
+from experiments.schedule import do_all, unfinished
+from experiments.trials import check_chosen, choose, trial_jobs, write_choices
 from shared.errors import FedGTError
 from shared.files import atomic_file
 
-app = typer.Typer(help="The paper's tables and figures, run and shown.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run and show the paper's tables and figures.", no_args_is_help=True, add_completion=False
+)
 
 Results = Annotated[Path, typer.Option(help="Folder of the records.", show_default=False)]
+_CORES = os.cpu_count() or 1
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at a time.")]
+DataDir = Annotated[Path | None, typer.Option(help="Where raw datasets lie.")]
+ShowOnly = Annotated[bool, typer.Option("--list", help="List the runs without starting them.")]
 
 
 def _existing(results: Path) -> Path:
@@ -67,20 +76,66 @@ def run(
             help="Of the runs only these, e.g. dataset=cora,variant=fedgt+local,seed=0.",
         ),
     ] = "",
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = os.cpu_count() or 1,
-    data_dir: Annotated[Path | None, typer.Option(help="Where raw datasets lie.")] = None,
+    jobs: Jobs = _CORES,
+    data_dir: DataDir = None,
     results: Results = RESULTS,
-    show: Annotated[
-        bool, typer.Option("--list", help="List the runs without starting them.")
-    ] = False,
+    show: ShowOnly = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Do all runs of these experiments that are not finished, cheap ones first.
+    """Do all runs of these experiments that are not finished, cell by cell.
 
     Each run is a separate process and one record. What is interrupted loses
     the runs under way and nothing else: the same command goes on. Several such
     commands may work on one results folder at a time.
     """
     asked = select([job for name in names for job in experiment(name).jobs], only)
+    if not show:
+        check_chosen(asked)
+    _do(asked, results, jobs, data_dir, show=show, quiet=quiet)
+
+
+@app.command()
+def trials(
+    families: Annotated[
+        list[str] | None, typer.Argument(help=f"Of {', '.join(FAMILIES)}; default: all.")
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="KEY=VALUE[+VALUE…],…", help="As of 'run', e.g. variant=gcn.")
+    ] = "",
+    jobs: Jobs = _CORES,
+    data_dir: DataDir = None,
+    results: Results = RESULTS,
+    show: ShowOnly = False,
+    quiet: Quiet = False,
+) -> None:
+    """Do the trials that choose every method's settings, and write what they choose.
+
+    Equal terms: docs/protocol.md. Records of trials hold no test accuracy. A method's choice is
+    written when all its trials of a family are finished.
+    """
+    asked = [job for family in families or FAMILIES for job in trial_jobs(family)]
+    try:
+        _do(select(asked, only), results, jobs, data_dir, show=show, quiet=quiet)
+    finally:
+        if not show:
+            choices, missing = choose(families or FAMILIES, results)
+            write_choices(choices, CHOICES if results == RESULTS else results / CHOICES.name)
+            chosen = sum(len(methods) for methods in choices.values())
+            status_console.print(
+                f"{chosen} choices written; {missing} trials are not finished", highlight=False
+            )
+
+
+def _do(
+    asked: list[Job],
+    results: Path,
+    parallel: int,
+    data_dir: Path | None,
+    *,
+    show: bool,
+    quiet: bool,
+) -> None:
+    """Do what of ``asked`` is not finished, or only list it."""
     waiting = unfinished(asked, results)
     if show:
         for job in waiting:
@@ -91,9 +146,10 @@ def run(
             raise FedGTError(f"data folder {data_dir} does not exist")
         # For the processes of the runs.
         os.environ["FEDGT_DATA"] = str(data_dir.absolute())
-    status_console.print(f"{len(waiting)} of {len(set(asked))} runs to do", highlight=False)
-    with _progress(len(waiting)) as observe:
-        state = do_all(waiting, results.absolute(), parallel=jobs, observe=observe)
+    if not quiet:
+        status_console.print(f"{len(waiting)} of {len(set(asked))} runs to do", highlight=False)
+    with progress(len(waiting), quiet=quiet) as observe:
+        state = do_all(waiting, results.absolute(), parallel=parallel, observe=observe)
     if state.failed:
         status_console.print(f"{len(state.failed)} of {state.total} runs failed", highlight=False)
         raise typer.Exit(1)
@@ -127,51 +183,10 @@ _KEYS: dict[str, Callable[[Job], str]] = {
     "dataset": lambda job: job.dataset,
     "setting": lambda job: job.setting,
     "clients": lambda job: str(job.clients),
-    "variant": lambda job: job.variant if job.kind == "run" else job.kind,
+    "variant": lambda job: job.variant if job.kind in ("run", "trial") else job.kind,
     "seed": lambda job: str(job.seed),
     "extra": lambda job: "/".join(f"{key}:{value}" for key, value in job.extra) or "none",
 }
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Observer]:
-    """Show a bar with the time left on a terminal, a line for each run elsewhere."""
-    if not status_console.is_terminal:
-        yield _line
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=status_console) as progress:
-        task = progress.add_task("runs", total=total, left="")
-
-        def observe(state: State, line: str) -> None:
-            if line:
-                progress.console.print(line, highlight=False, markup=False)
-            progress.update(task, completed=_ended(state), left=_time_left(state))
-
-        yield observe
-
-
-def _line(state: State, line: str) -> None:
-    if line:
-        text = f"[{_ended(state)}/{state.total}] {line}; {_time_left(state)}"
-        status_console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _ended(state: State) -> int:
-    return len(state.done) + len(state.failed)
-
-
-def _time_left(state: State) -> str:
-    seconds = state.seconds_left
-    if seconds is None:
-        return "time left not known yet"
-    minutes = seconds / 60
-    return f"about {minutes:.0f} min left" if minutes < 90 else f"about {minutes / 60:.1f} h left"
 
 
 _CELL = 22  # characters of '83.41 ± 0.52 (81.49)' and a gap
@@ -187,7 +202,13 @@ class Form(StrEnum):
 
 @app.command()
 def table(
-    name: Annotated[str, typer.Argument(help="An experiment of 'fedgt experiment list'.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An experiment of 'fedgt experiment list'; of accuracies also NAME/paired "
+            "(differences from FedGT) and NAME/way (from alone to the whole graph)."
+        ),
+    ],
     form: Annotated[Form, typer.Option("--format", help="For people, a README, programs.")] = (
         Form.terminal
     ),
@@ -258,4 +279,20 @@ def readme(
             staging.write_text(after)
     elif after != before:
         status_console.print(f"{file.name} differs from the records: fedgt experiment readme")
+        raise typer.Exit(1)
+
+
+@app.command()
+def privacy(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit with 1 where a table differs.")
+    ] = False,
+) -> None:
+    """Rewrite the tables of docs/privacy.md from the records."""
+    before = privacy_tables.PAGE.read_text()
+    after = privacy_tables.rewritten(before)
+    if not check:
+        privacy_tables.PAGE.write_text(after)
+    elif after != before:
+        status_console.print("privacy.md differs from the records: fedgt experiment privacy")
         raise typer.Exit(1)

@@ -14,10 +14,14 @@ _LIBRARIES = ("flwr", "torch", "torch-geometric", "numpy", "scipy", "numba", "py
 
 
 def code_version() -> dict[str, str | None]:
-    """Return version and commit; ``+changes`` where files differ, None without a checkout."""
+    """Return version and commit; ``+changes`` where files differ, None without a checkout.
+
+    The commit is the last one that changed the code: records and documents that are committed
+    between two runs of a table make no other version.
+    """
     # Installed somewhere inside a checkout, this code is not that checkout's.
     ours = _git("rev-parse", "--show-toplevel") == str(_ROOT.resolve())
-    commit = _git("rev-parse", "HEAD") if ours else None
+    commit = _git("log", "-1", "--format=%H", "--", *_SOURCES) if ours else None
     if commit is not None and _git("status", "--porcelain", "--", *_SOURCES):
         commit += "+changes"
     return {"version": VERSION, "commit": commit}

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from experiments.job import Job
-from experiments.variants import METHODS
+from experiments.protocol import table_seeds
+from experiments.variants import METHODS, WHOLE
 from shared.config import Scalar
 from shared.errors import FedGTError
 
-SEEDS = (0, 1, 2)
 _SMALL = ("cora", "citeseer")
 _LARGER = ("pubmed", "amazon-computers", "amazon-photo")
-_FEWER_METHODS = ("local", "gcn", "fedavg", "fedpub", "fedgt")
+_DATASETS = (*_SMALL, *_LARGER)
+_PARTITION_SEEDS = (0, 1, 2)  # of what is measured without training
 _DISJOINT, _OVERLAP = (5, 10, 20), (10, 30, 50)
 
 # The paper's figure shows L up to 5 and names no other value.
@@ -26,6 +27,8 @@ HYPER: Mapping[str, tuple[Scalar, ...]] = {
 LDP_NOISE = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 LDP_SCOPES = ("global-nodes", "all")
 LDP_CLIP = (0.5, 1.0, 2.0)
+# The paper's own δ is 0.002, on the updates as they are.
+LDP_PRINTED = (0.0005, 0.001, 0.002, 0.005, 0.01)
 
 
 @dataclass(frozen=True)
@@ -46,25 +49,31 @@ def _runs(
 ) -> list[Job]:
     return [
         Job.of(dataset, setting, count, name, seed, extra)
-        for dataset, count, name, seed in product(datasets, clients, variants, SEEDS)
+        for dataset, count, name in product(datasets, clients, variants)
+        for seed in table_seeds(dataset)
     ]
 
 
 def _measured(
-    kind: str, datasets: Iterable[str], setting: str, clients: Iterable[int]
+    kind: str, datasets: Iterable[str], setting: str, clients: Iterable[int], seeds: Iterable[int]
 ) -> list[Job]:
     return [
         Job(dataset, setting, count, seed=seed, kind=kind)
-        for dataset, count, seed in product(datasets, clients, SEEDS)
+        for dataset, count, seed in product(datasets, clients, seeds)
     ]
 
 
 def _main(setting: str, counts: tuple[int, ...]) -> list[Job]:
-    """Return all methods on the small datasets; on the larger ones fewer, at the middle count."""
+    """Return all methods on all datasets, and what one graph with all links gives."""
     return [
-        *_runs(_SMALL, setting, counts, METHODS),
-        *_runs(_LARGER, setting, counts[1:2], _FEWER_METHODS),
+        *_runs(_DATASETS, setting, counts, (*METHODS, "fedgt-paper")),
+        *_whole(_DATASETS, "disjoint"),
     ]
+
+
+def _whole(datasets: Iterable[str], setting: str) -> list[Job]:
+    """Return runs on the whole graph: one client that has all nodes, and the same split."""
+    return _runs(datasets, setting, (1,), WHOLE)
 
 
 def _hyper() -> list[Job]:
@@ -85,27 +94,33 @@ def _ldp() -> list[Job]:
     return [
         *_runs(*cora, ("fedgt-noldp",)),
         *(job for extra in settings for job in _runs(*cora, ("fedgt",), extra)),
+        *(
+            job
+            for noise in LDP_PRINTED
+            for job in _runs(*cora, ("fedgt-paper",), {"ldp": "all", "ldp-noise": noise})
+        ),
     ]
 
 
 def _convergence() -> list[Job]:
     return [
-        *_runs(_SMALL, "disjoint", (10,), METHODS),
-        *_runs(_SMALL, "overlap", (30,), METHODS),
-        *_runs(_LARGER, "disjoint", (10,), _FEWER_METHODS),
-        *_runs(_LARGER, "overlap", (30,), _FEWER_METHODS),
+        *_runs(_DATASETS, "disjoint", (10,), METHODS),
+        *_runs(_DATASETS, "overlap", (30,), METHODS),
     ]
 
 
 def _statistics(kind: str) -> list[Job]:
-    datasets = (*_SMALL, *_LARGER)
+    overlap = _OVERLAP if kind == "statistics" else ()
     return [
-        *_measured(kind, datasets, "disjoint", _DISJOINT),
-        *(_measured(kind, datasets, "overlap", _OVERLAP) if kind == "statistics" else ()),
+        *_measured(kind, _DATASETS, "disjoint", _DISJOINT, _PARTITION_SEEDS),
+        *_measured(kind, _DATASETS, "overlap", overlap, _PARTITION_SEEDS),
     ]
 
 
 _AUTHORS_MASKS: dict[str, Scalar] = {"mask-penalty": 0.001}
+# Each is FedGT without one of its parts.
+_PARTS = ("fedgt-no-global", "fedgt-mean", "fedgt-no-ot", "fedgt-own", "fedgt-no-updates")
+_IN_CONFLICT = ("local", "gcn", "fedavg", "fedpub", "fedgt-mean", "fedgt-no-updates", "fedgt")
 _SIMILARITIES = ("fedgt-mean", "fedgt-update", "fedgt-label", "fedgt-no-ot", "fedgt")
 
 
@@ -117,12 +132,13 @@ def _experiments() -> list[tuple[str, str, list[Job]]]:
         (
             "louvain",
             "Louvain partitions, 10 clients",
-            _runs((*_SMALL, "pubmed"), "louvain", (10,), ("fedpub", "fedgt")),
+            _runs((*_SMALL, "pubmed"), "louvain", (10,), METHODS)
+            + _whole((*_SMALL, "pubmed"), "louvain"),
         ),
         (
             "unbalanced",
             "Clients of unequal size, 10 clients",
-            _runs((*_SMALL, *_LARGER), "unbalanced", (10,), ("fedpub", "fedgt")),
+            _runs(_DATASETS, "unbalanced", (10,), ("fedpub", "fedgt")),
         ),
         (
             "similarity",
@@ -132,8 +148,12 @@ def _experiments() -> list[tuple[str, str, list[Job]]]:
         (
             "ablation",
             "FedGT without its parts, 10 disjoint clients",
-            _runs((*_SMALL, *_LARGER), *ten, ("fedgt-no-global", "fedgt-mean", "fedgt"))
-            + _runs(_SMALL, *ten, ("fedgt-paper",)),
+            _runs(_DATASETS, *ten, (*_PARTS, "fedgt")),
+        ),
+        (
+            "conflict",
+            "Groups that mean different things by the same label, 10 clients",
+            _runs(("consortium", *_SMALL), "conflict", (10,), _IN_CONFLICT),
         ),
         (
             "masks",
@@ -161,13 +181,13 @@ def _experiments() -> list[tuple[str, str, list[Job]]]:
             "heatmap",
             "Similarity of institutions, Cora, 20 overlapping clients",
             _runs(("cora",), "overlap", (20,), ("fedgt", "fedgt-no-ot", "fedgt-update"))
-            + _measured("statistics", ("cora",), "overlap", (20,)),
+            + _measured("statistics", ("cora",), "overlap", (20,), table_seeds("cora")),
         ),
         ("convergence", "Accuracy over the rounds", _convergence()),
         (
             "tsne",
             "Nodes and global nodes of two institutions, Cora, 10 disjoint clients",
-            [Job("cora", "disjoint", 10, "fedgt", kind="tsne")],
+            [Job("cora", "disjoint", 10, "fedgt", table_seeds("cora")[0], kind="tsne")],
         ),
         ("statistics", "Missing links and heterogeneity", _statistics("statistics")),
         ("preprocessing", "Seconds of preparing a subgraph", _statistics("preprocessing")),

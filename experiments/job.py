@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.settings import resolve_settings
+from experiments.protocol import rounds_of, trials
 from experiments.variants import variant
 from fedgt_client.data.catalog import CATALOG
 from shared.config import Scalar
-
-ROUNDS = 100
 
 Settings = tuple[tuple[str, Scalar], ...]
 
@@ -36,9 +35,10 @@ class Job:
     clients: int
     variant: str = ""
     seed: int = 0
-    rounds: int = ROUNDS
+    rounds: int = 100
     extra: Settings = ()  # what differs from the variant, in kebab-case
     kind: str = "run"
+    trial: int = 0  # of kind 'trial': its number
 
     @classmethod
     def of(
@@ -51,15 +51,15 @@ class Job:
         extra: dict[str, Scalar] | None = None,
     ) -> "Job":
         """Make a run; an ``extra`` setting that the variant has anyway is left out."""
-        job = cls(dataset, setting, clients, variant_name, seed)
+        rounds = rounds_of(dataset)
         if not extra:
-            return job
+            return cls(dataset, setting, clients, variant_name, seed, rounds)
         own = resolve_settings(
             variant(variant_name).settings_of(dataset, setting, seed),
             preset=variant(variant_name).preset,
         ).to_flower()
         changed = tuple(sorted((key, value) for key, value in extra.items() if own[key] != value))
-        return cls(dataset, setting, clients, variant_name, seed, extra=changed)
+        return cls(dataset, setting, clients, variant_name, seed, rounds, changed)
 
     @property
     def name(self) -> str:
@@ -74,6 +74,8 @@ class Job:
     @property
     def row(self) -> str:
         """The row of a table: the variant with what was changed of it."""
+        if self.kind == "trial":
+            return f"trial-{self.variant}-{self.trial}"
         changed = "".join(f"-{key}={value}" for key, value in self.extra)
         return (self.variant if self.kind == "run" else self.kind) + changed
 
@@ -86,15 +88,16 @@ class Job:
             "clients": self.clients,
             "seed": self.seed,
         }
-        if self.kind not in ("run", "tsne"):
+        if self.kind not in ("run", "tsne", "trial"):
             return asked
         chosen = variant(self.variant)
+        tried = trials(self.variant)[self.trial] if self.kind == "trial" else None
+        settings = chosen.settings_of(self.dataset, self.setting, self.seed, tried)
         return asked | {
             "variant": self.variant,
             "rounds": self.rounds,
             "preset": chosen.preset,
-            "settings": chosen.settings_of(self.dataset, self.setting, self.seed)
-            | dict(self.extra),
+            "settings": settings | dict(self.extra),
         }
 
     def values(self) -> dict[str, Scalar]:

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from deploy.settings import resolve_settings
 from experiments.grids import Experiment
 from experiments.job import Job
 from experiments.paper_values import COST, PREPROCESSING, PaperFigure
@@ -94,8 +95,8 @@ def _share(values: Mapping[str, list[float]], name: str, paper: float | None) ->
 
 def ldp_budget(job: Job) -> tuple[float, float]:
     """Return δ and λ of a run."""
-    extra = dict(job.extra)
-    return float(extra.get("ldp-clip", 1.0)), float(extra.get("ldp-noise", 0.5))
+    config = resolve_settings(job.values(), preset=job.preset)
+    return config.ldp_clip, config.ldp_noise
 
 
 def ldp_scope(job: Job) -> str:
@@ -113,6 +114,8 @@ def ldp_table(item: Experiment, records: Records) -> Table:
         clip, noise = ldp_budget(job)
         scope = ldp_scope(job)
         label = scope if scope == "nothing" else f"{scope}, δ = {clip:g}, λ = {noise:g}"
+        if job.preset == "paper":
+            label = f"the paper's settings: {label}"
         rows.append(
             Row(
                 label,

@@ -46,15 +46,16 @@ def finished(results: Path, job: Job) -> dict[str, Any] | None:
     asked = json.loads(json.dumps(job.request()))
     if record is None or record["request"] != asked:
         return None
-    return record if job.kind != "run" or _is_of_a_run(record) else None
+    return record if job.kind not in ("run", "trial") or _is_of_a_run(record) else None
 
 
 def _is_of_a_run(record: Mapping[str, Any]) -> bool:
     """Tell whether a record has what tables read, even if somebody edited it."""
-    test = record.get("test", "")
-    known = isinstance(test, int | float) and 0.0 <= test <= 1.0
+    # Trials have no test accuracy.
+    accuracy = record.get("val" if record["request"]["kind"] == "trial" else "test", "")
+    known = isinstance(accuracy, int | float) and 0.0 <= accuracy <= 1.0
     parts = (record.get("rounds"), record.get("bytes"), record.get("config", {}))
-    return (test is None or known) and all(isinstance(part, dict) for part in parts)
+    return (accuracy is None or known) and all(isinstance(part, dict) for part in parts)
 
 
 def write_record(results: Path, job: Job, facts: Mapping[str, Any]) -> None:
@@ -96,6 +97,14 @@ def run_facts(
         "warnings": _warnings(rounds),
         "config": without_places(config),
     }
+
+
+def without_test(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run's facts without any of its test nodes."""
+    kept = {key: value for key, value in facts.items() if key != "test"}
+    curves = {key: curve for key, curve in facts["rounds"].items() if key != "test"}
+    validation = {name: [accuracy] for name, (accuracy, _) in facts["per_client"].items()}
+    return kept | {"rounds": curves, "per_client": validation}
 
 
 def without_places(config: RunConfig) -> dict[str, Scalar]:

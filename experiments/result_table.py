@@ -47,6 +47,7 @@ class Row:
 
     label: str
     entries: tuple[Entry, ...]
+    ranked: bool = True  # whether it may be the best of a column
 
     @property
     def seeds(self) -> str:
@@ -74,8 +75,9 @@ class Table:
             [
                 row.label,
                 *(
-                    _text(entry, column, bold if _shown(entry, column) == top else ("", ""))
+                    _text(entry, column, bold if row.ranked and is_top else ("", ""))
                     for entry, column, top in zip(row.entries, self.columns, best, strict=True)
+                    for is_top in [_shown(entry, column) == top]
                 ),
                 row.seeds,
             ]
@@ -89,7 +91,7 @@ class Table:
     def _best(self, index: int) -> str | None:
         """Return the best number of a column as it is shown, so that equals are equal."""
         column = self.columns[index]
-        means = [row.entries[index].mean for row in self.rows]
+        means = [row.entries[index].mean for row in self.rows if row.ranked]
         known = [mean for mean in means if mean is not None]
         if column.best == "none" or len(known) < 2:
             return None

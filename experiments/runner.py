@@ -21,7 +21,7 @@ from experiments.code_version import code_version, library_versions
 from experiments.embeddings import embeddings
 from experiments.job import Job
 from experiments.partition_measurements import preprocessing, statistics
-from experiments.records import run_facts, write_record
+from experiments.records import run_facts, without_test, write_record
 from shared.errors import FedGTError
 
 PROGRESS = "progress"
@@ -64,6 +64,7 @@ def train(job: Job, scratch: Path, on_round: OnRound) -> Facts:
 
 KINDS: dict[str, Callable[[Job, Path, OnRound], Facts]] = {
     "run": train,
+    "trial": lambda job, scratch, on_round: without_test(train(job, scratch, on_round)),
     "statistics": lambda job, _scratch, _on_round: statistics(job),
     "preprocessing": lambda job, scratch, _on_round: preprocessing(job, scratch),
     "tsne": embeddings,

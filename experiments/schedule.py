@@ -17,6 +17,7 @@ from experiments.job import Job
 from experiments.job_locks import JobLock
 from experiments.records import finished
 from experiments.runner import PROGRESS, encode
+from fedgt_client.data.catalog import CATALOG
 
 _ROOT = Path(__file__).parents[1]
 _PAUSE = 0.2  # seconds between looks at the running jobs
@@ -60,6 +61,7 @@ class State:
     started: float = field(default_factory=time.monotonic)
     done_cost: float = 0.0  # of what ended, however
     under_way: float = 0.0  # cost already paid for what has not
+    running: dict[str, float] = field(default_factory=dict)  # share of its rounds, by name
 
     @property
     def seconds_left(self) -> float | None:
@@ -74,9 +76,16 @@ Observer = Callable[[State, str], None]  # called on every change; no line: mere
 
 
 def unfinished(jobs: Iterable[Job], results: Path) -> list[Job]:
-    """Return what is still to do, cheap jobs first."""
+    """Return what is still to do, cell by cell, so that what is cut short leaves whole columns.
+
+    Small datasets come first; of a cell the cheap jobs.
+    """
     waiting = [job for job in dict.fromkeys(jobs) if finished(results, job) is None]
-    return sorted(waiting, key=lambda job: (job.cost, job.name))
+    return sorted(waiting, key=lambda job: (*_place(job), job.cost, job.name))
+
+
+def _place(job: Job) -> tuple[int, str, int]:
+    return CATALOG[job.dataset].nodes, job.setting, job.clients
 
 
 def do_all(jobs: list[Job], results: Path, *, parallel: int, observe: Observer) -> State:
@@ -95,6 +104,7 @@ def do_all(jobs: list[Job], results: Path, *, parallel: int, observe: Observer) 
             for item in [item for item in running if item.process.poll() is not None]:
                 running.remove(item)
                 observe(state, _settle(item, results, state))
+            state.running = {item.job.name: item.progress for item in running}
             state.under_way = sum(item.progress * item.job.cost for item in running)
             observe(state, "")
     return state

@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from experiments.choices import chosen_settings
+from experiments.protocol import epochs_of
 from fedgt_server.methods import METHODS as SERVER_METHODS
 from shared.config import Scalar
 from shared.errors import FedGTError
-
-# For every method alike, as in the paper.
-_EPOCHS: Mapping[str, Mapping[str, Scalar]] = {
-    "amazon-photo": {"local-epochs": 2},
-    "amazon-computers": {"local-epochs": 2},
-}
 
 
 @dataclass(frozen=True)
@@ -23,44 +19,40 @@ class Variant:
     method: str
     settings: Mapping[str, Scalar] = field(default_factory=dict)
     preset: str = "default"
-    # Further settings for one dataset, or in one setting of the data.
-    by_data: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    # Whose trials chose the settings; empty: none did.
+    chosen_for: str = ""
 
-    def settings_of(self, dataset: str, setting: str, seed: int) -> dict[str, Scalar]:
-        """Return all that a run sets besides its dataset, clients, rounds and seed."""
-        of_data: dict[str, Scalar] = {}
-        for found in (_EPOCHS.get(dataset), self.by_data.get(dataset), self.by_data.get(setting)):
-            of_data |= found or {}
-        chosen = {"method": self.method, **of_data, **self.settings}
+    def settings_of(
+        self, dataset: str, setting: str, seed: int, tried: Mapping[str, Scalar] | None = None
+    ) -> dict[str, Scalar]:
+        """Return all that a run sets besides its dataset, clients, rounds and seed.
+
+        ``tried`` are the settings of a trial; without it those that the trials have chosen.
+        """
+        if tried is None:
+            tried = (chosen_settings(self.chosen_for, dataset) if self.chosen_for else None) or {}
+        chosen = {
+            "method": self.method,
+            **epochs_of(dataset),
+            **_AUTHORS.get(self.method, {}).get(setting, {}),
+            **tried,
+            **self.settings,
+        }
         if self.method == "fedgt":
             # So that a run can be repeated to the bit; it is not private then.
             chosen["ldp-noise-seed"] = seed
         return chosen
 
 
-# Of FedGT's model: the best of a few by validation accuracy, with seeds that no experiment has.
-# With 10 disjoint clients; that CiteSeer has the default learning rate also with 20 and with
-# clients of unequal size: with 10 alone a smaller one looked better, and these learned too little.
-# Cora and PubMed have the defaults, Computers has Photo's.
-_CHOSEN: Mapping[str, Mapping[str, Scalar]] = {
-    "citeseer": {"node-dropout": 0.5},
-    "amazon-photo": {"lr": 0.004},
-    "amazon-computers": {"lr": 0.004},
-}
-
-
-# Settings of methods that differ by dataset, or by setting of the data.
-_BY_DATA: Mapping[str, Mapping[str, Mapping[str, Scalar]]] = {
-    "local": _CHOSEN,
-    "fedgt": _CHOSEN,
-    # The authors use a tau of 5 for overlapping subgraphs; else the method's default.
+# What authors set for one kind of partition alone.
+_AUTHORS: Mapping[str, Mapping[str, Mapping[str, Scalar]]] = {
     "fedpub": {"overlap": {"tau": 5.0}},
 }
 
 
 def _ablation(name: str, label: str, **settings: Scalar) -> Variant:
     changed = {key.replace("_", "-"): value for key, value in settings.items()}
-    return Variant(f"fedgt-{name}", label, "fedgt", changed, by_data=_CHOSEN)
+    return Variant(f"fedgt-{name}", label, "fedgt", changed, chosen_for="fedgt")
 
 
 # The methods of the paper's tables in their order, with the plain GCN as baseline. By name: a
@@ -80,19 +72,29 @@ METHODS = (
 
 _ALL = (
     *(
-        Variant(name, SERVER_METHODS[name].title, name, by_data=_BY_DATA.get(name, {}))
+        Variant(name, SERVER_METHODS[name].title, name, chosen_for=name)
         for name in dict.fromkeys((*METHODS, *SERVER_METHODS))
     ),
     _ablation("no-global", "FedGT w/o global attention", global_attention=False),
     _ablation("mean", "FedGT w/o personalised aggregation", aggregation="mean"),
+    _ablation("own", "FedGT with own models", own_model=True),
+    _ablation("no-updates", "FedGT, updates not compared", compare_updates=False),
     _ablation("no-ot", "FedGT w/o optimal transport", similarity="none"),
     _ablation("update", "FedGT, similarity of updates", similarity="update"),
     _ablation("label", "FedGT, similarity of label distributions", similarity="label"),
     _ablation("sampler-graphsage", "FedGT, GraphSAGE sampling", sampler="graphsage"),
     _ablation("sampler-attribute", "FedGT, attribute sampling", sampler="attribute"),
     _ablation("noldp", "FedGT without privacy noise", ldp="off"),
-    Variant("fedgt-paper", "FedGT, the paper's settings", "fedgt", preset="paper"),
+    Variant("fedgt-paper", "FedGT (paper)", "fedgt", preset="paper"),
+    # On one graph with all links, which is what a federation is to be measured by.
+    Variant("fedgt-whole", "FedGT's model, whole graph", "local", chosen_for="fedgt"),
+    Variant("gcn-whole", "GCN, whole graph", "gcn", chosen_for="gcn"),
 )
+
+# Both are run with one client, and belong to every column of their dataset.
+WHOLE = ("gcn-whole", "fedgt-whole")
+# What institutions reach without any exchange.
+ALONE = ("gcn", "local")
 
 VARIANTS: Mapping[str, Variant] = {variant.name: variant for variant in _ALL}
 

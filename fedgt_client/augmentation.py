@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgt_client.graph import UNLABELLED, Graph, weighted_csr
+from fedgt_client.csr import weighted_csr
+from fedgt_client.graph import UNLABELLED, Graph
 from fedgt_client.model.blocks import sampled_neighbours
 from fedgt_client.model.graph_tensors import GraphTensors
 

@@ -4,26 +4,36 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 import torch
 from flwr.client import NumPyClient
 from flwr.common import NDArrays, Scalar
 
 from fedgt_client.data.own_folders import own_institution
+from fedgt_client.data.provenance import DataFiles, read_provenance
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.error_feedback import ErrorFeedback
 from fedgt_client.methods import ClientMethod, client_method
+from fedgt_client.metric_sharing import MetricSharing
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
-from fedgt_client.privacy import Ledger
-from fedgt_client.run_record import RunRecord
-from fedgt_client.state import InMemoryState, SavedRound, StateStore
+from fedgt_client.policy import Policy
+from fedgt_client.privacy.digest import data_digest, earlier_data_digest
+from fedgt_client.privacy.labels import LabelPromise, private_labels
+from fedgt_client.privacy.ledger import RUN_LEDGER, Ledger, carry_over, ledger_path
+from fedgt_client.privacy.release import Release
+from fedgt_client.privacy.releases import Releases, RunOfInstitution
+from fedgt_client.privacy.sent_uploads import SentUpload
+from fedgt_client.run_folder import claim_folder, take_rejoin
+from fedgt_client.run_record import RunRecord, check_same_data
+from fedgt_client.state import KEPT, InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.version import installed_version
-from shared.wire import NUM_EXAMPLES, Arrays, Profile
+from shared.wire import KEPT_OWN, NUM_EXAMPLES, WEIGHTS, Arrays, Profile, selection_metric
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +51,11 @@ class FedGTClient(NumPyClient):
         profile: Callable[[ClientMethod], Profile],
         method: Callable[[], ClientMethod],
         store: StateStore,
+        releases: Releases,
         config: RunConfig,
+        data: DataFiles | None = None,
+        labels: LabelPromise | None = None,
+        sharing: MetricSharing | None = None,
     ) -> None:
         self.institution = institution
         self._new_method = method
@@ -52,20 +66,58 @@ class FedGTClient(NumPyClient):
         added_up = self._profile.parameters if config.ldp != "all" else ()
         self._feedback = ErrorFeedback(self.precision, added_up)
         self._store = store
-        self._ledger = Ledger(store.folder / "privacy.json")
+        self._releases = releases
         self._in_memory: SavedRound | None = None  # whose state it is
+        self._data = data  # None: not a folder of its own
+        self._labels = labels  # what is promised of training labels; None: nothing
+        self._run = store.run
+        # Noise on gradients keeps its promise for as many; 0: there is none.
+        self._private_rounds = config.rounds if config.label_privacy == "dp-sgd" else 0
+        self._sharing = sharing or MetricSharing(None, {}, config.select_by)
+        self._select_by = config.select_by
+        self._limits: Policy | None = None
 
     @classmethod
-    def open(cls, node: NodeConfig, config: RunConfig, run_name: str) -> "FedGTClient":
+    def open(
+        cls, node: NodeConfig, config: RunConfig, run_name: str, run_token: str = ""
+    ) -> "FedGTClient":
         """Open the institution's data and prepare it, unless that is already done."""
+        config = node.with_local_settings(config)
         torch.set_num_threads(config.threads or torch.get_num_threads())
         node = own_institution(node, config)
         graph = open_institution(node, config)
-        kind = StateStore if node.keep_state else InMemoryState
-        store = kind(node.state_root(config.state_dir), config.federation, run_name, node.name)
+        nodes = {"val": int(graph.val.sum()), "test": int(graph.test.sum())}
+        sharing = MetricSharing(node.limits, nodes, config.select_by)
+        if sharing.mode == "noised":
+            # What validation labels choose would show in more than the value that has noise.
+            config = config.model_copy(update={"own_model": False, "robust": False})
+        place = (node.state_root(config.state_dir), config.federation, run_name, node.name)
+        data = None
         if node.keep_state:
-            RunRecord.of(node, config, run_name, graph).write(store.folder)
-        return cls(
+            store = claim_folder(*place, run_token)
+            record = RunRecord.of(
+                node,
+                config,
+                run_name,
+                graph,
+                run_token,
+                chooses_itself=sharing.chooses_itself,
+            )
+            if node.data_dir:
+                _check_owner(node, record.graph_digest)
+                data = DataFiles.of(Path(node.data_dir), record.graph_digest)
+            record.write(store.folder)
+        else:
+            store = InMemoryState(*place)
+        digest = data_digest(graph)
+        if node.data_dir and store.writes:
+            carry_over(node.ledger_root(config.state_dir), earlier_data_digest(graph), digest)
+        ledger = _ledger(node, config, store, digest)
+        releases = _releases(node, config, store, ledger, digest)
+        # From here on nothing sees the labels that training nodes really have.
+        most = node.limits.max_label_epsilon if node.limits else 0.0
+        graph, promise = private_labels(graph, config, ledger.folder, most)
+        client = cls(
             node.name,
             lambda method: Profile(
                 version=installed_version(),
@@ -77,8 +129,21 @@ class FedGTClient(NumPyClient):
             ),
             lambda: client_method(graph, config, node.name),
             store,
+            releases,
             config,
+            data,
+            promise,
+            sharing,
         )
+        if limits := node.limits:
+            limits.check_size(node.name, client._profile.parameters)
+            client._limits = limits
+        return client
+
+    @property
+    def method(self) -> ClientMethod:
+        """The method as the last round left it."""
+        return self._method
 
     def get_properties(self, config: dict[str, Scalar]) -> dict[str, Scalar]:
         """Return the institution's name, and as JSON what all institutions must agree on."""
@@ -100,7 +165,8 @@ class FedGTClient(NumPyClient):
             ``get_parameters``.
         config
             ``round``, counted from 1; ``best-round``, whose model to keep, 0 for none; ``finish``,
-            whether the run is over and there is nothing to train.
+            whether the run is over and there is nothing to train; ``last-round``, this
+            institution's last round that the coordinator has, 0 for none.
 
         Returns
         -------
@@ -109,11 +175,25 @@ class FedGTClient(NumPyClient):
             ``warnings`` a line each.
         """
         started, round_number = time.monotonic(), int(config["round"])
-        self._restore(round_number)
-        self._store.keep_best(int(config.get("best-round", 0)))
+        if self._limits and not config.get("finish", False):
+            # Whatever the run's settings say of the number of its rounds.
+            self._limits.check_round(self.institution, round_number)
+        if 0 < self._private_rounds < round_number and not config.get("finish", False):
+            raise FedGTError(
+                f"round {round_number} is not trained: the noise on gradients is for "
+                f"{self._private_rounds} rounds"
+            )
+        self._check_data()
+        self._restore(round_number, int(config.get("last-round", 0)))
+        if not self._sharing.chooses_itself:
+            self._store.keep_best(int(config.get("best-round", 0)))
         if config.get("finish", False):
+            self._log_result()
             return NamedArrays({}), 0, {}
+        if sent := self._releases.again(round_number):
+            return _reply(sent)
         result = self._method.fit(self._named(parameters), round_number)
+        self._check_declared(result.upload)
         upload = self._feedback.apply(result.upload)
         state: Arrays = {}
         if self._store.writes:
@@ -121,16 +201,49 @@ class FedGTClient(NumPyClient):
         self._in_memory = self._store.save(round_number, state)
         measured = {k: v for k, v in result.metrics.items() if math.isfinite(v)}
         self._store.log_metrics(round_number, measured)
+        if self._sharing.chooses_itself:
+            metric, smaller = selection_metric(self._select_by), self._select_by == "log-loss"
+            self._store.keep_if_best(round_number, metric, smaller=smaller)
+        logger.info("%s, round %d: %s", self.institution, round_number, _measured_text(measured))
         for warning in result.warnings:
             logger.warning("%s: %s", self.institution, warning)
-        metrics: dict[str, Scalar] = {
-            **result.metrics,
-            **(self._ledger.record(result.released) if result.released else {}),
-            "seconds": time.monotonic() - started,
-        }
-        if result.warnings:
-            metrics["warnings"] = "\n".join(result.warnings)
-        return NamedArrays(upload), int(result.metrics.get(NUM_EXAMPLES, 0)), metrics
+        measured["seconds"] = time.monotonic() - started
+        shared = self._sharing.share(measured)
+        metrics: dict[str, float | str] = dict(shared.metrics)
+        if KEPT_OWN in measured:  # no metric: it says what the upload counts from
+            metrics[KEPT_OWN] = 1.0
+        if result.warnings and (told := self._sharing.warnings(result.warnings)):
+            metrics["warnings"] = "\n".join(told)
+        examples = int(shared.metrics.get(NUM_EXAMPLES, 0))
+        release = result.released or Release.unprotected()
+        if self._labels:
+            release = self._labels.of(release, result.upload)
+        if shared.part:
+            release = release.with_part(shared.part)
+        return _reply(
+            self._releases.release(round_number, SentUpload(upload, examples, metrics, release))
+        )
+
+    def _check_declared(self, upload: Arrays) -> None:
+        """Refuse to send arrays that the method has not declared: a policy cannot know of them."""
+        declared = set(self._method.uploads)
+        if WEIGHTS in declared:
+            declared.update(self._profile.parameters)
+        if more := sorted(upload.keys() - declared):
+            raise FedGTError(f"the method uploads {more[0]!r}, which it does not declare")
+
+    def _log_result(self) -> None:
+        """Tell the institution what its best model is worth, and where it is."""
+        if best := self._store.best():
+            logger.info(
+                "%s: run %s is over; best model %sof round %d (%s) in %s; 'fedgt predict' uses it",
+                self.institution,
+                self._run,
+                "by its own validation " if self._sharing.chooses_itself else "",
+                best.round_number,
+                _measured_text(self._store.metrics_of(best.round_number)),
+                best.path,
+            )
 
     def _named(self, parameters: NDArrays) -> Arrays:
         """Return arrays by name."""
@@ -143,13 +256,19 @@ class FedGTClient(NumPyClient):
             )
         return dict(zip(names, parameters, strict=True))
 
-    def _restore(self, round_number: int) -> None:
+    def _check_data(self) -> None:
+        """Refuse data that was put in the place of what the run began with."""
+        if self._data and (now := self._data.digest_now()) != self._data.digest:
+            check_same_data(self._run, self._data.digest, now)
+
+    def _restore(self, round_number: int, last_round: int) -> None:
         """Load the state after this institution's last round before ``round_number``.
 
         Usually it is in memory. It is not in a new process, in one of several processes that take
         turns, or when a coordinator that resumed asks for a round again.
         """
-        newest = self._store.newest_before(round_number)
+        newest = self._store.newest_before(round_number, self._in_memory)
+        self._check_not_lost(newest.round_number if newest else 0, last_round)
         if newest == self._in_memory:
             return
         self._method = self._new_method()
@@ -158,3 +277,74 @@ class FedGTClient(NumPyClient):
             self._method.load_state_dict(saved)
         self._feedback.load_state_dict(saved)
         self._in_memory = newest
+
+    def _check_not_lost(self, newest: int, last_round: int) -> None:
+        """Refuse to begin anew in a run that goes on, unless the institution has said so.
+
+        The newest states may have been truncated by a power cut; the one before them is here.
+        """
+        if newest > last_round - KEPT or not last_round or not self._store.writes:
+            return
+        if take_rejoin(self._store.root, self._store.federation, self._run):
+            logger.warning(
+                "%s goes on in run %s without its state up to round %d",
+                self.institution,
+                self._run,
+                last_round,
+            )
+            return
+        found = f"ends with round {newest}" if newest else "is gone"
+        raise FedGTError(
+            f"the state of run {self._run} at {self.institution} {found}, but it took part up to "
+            f"round {last_round}: restore it from a backup, or go on without it by "
+            f"'fedgt rejoin KIT --run {self._run}'"
+        )
+
+
+def _measured_text(metrics: Mapping[str, float]) -> str:
+    """Return accuracies in a line, with what they are worth."""
+    names = {
+        "val_accuracy": "validation",
+        "test_accuracy": "test",
+        "test_majority_share": "largest class",
+        "test_balanced_accuracy": "balanced",
+    }
+    shown = [f"{text} {metrics[name]:.4f}" for name, text in names.items() if name in metrics]
+    return ", ".join(shown) or "not measured"
+
+
+def _check_owner(node: NodeConfig, digest: str) -> None:
+    """Refuse data that was imported for another institution, or has changed since."""
+    if node.partition_id is not None:
+        return  # a rehearsal, whose institutions are named as their folders
+    if problem := read_provenance(Path(node.data_dir)).problem(node.name, digest):
+        raise FedGTError(f"{problem}: name the right folder in node.toml, or import it again")
+
+
+def _reply(sent: SentUpload) -> tuple[NamedArrays, int, dict[str, Scalar]]:
+    return sent.arrays, sent.examples, dict(sent.metrics)
+
+
+def _ledger(node: NodeConfig, config: RunConfig, store: StateStore, digest: str) -> Ledger:
+    """Return the ledger of the institution's data."""
+    if not store.writes:
+        return Ledger(None)
+    if node.data_dir:
+        return Ledger(ledger_path(node.ledger_root(config.state_dir), digest))
+    # A simulated institution's share of a benchmark: public data, a ledger for each run.
+    return Ledger(store.folder / RUN_LEDGER)
+
+
+def _releases(
+    node: NodeConfig, config: RunConfig, store: StateStore, ledger: Ledger, digest: str
+) -> Releases:
+    """Return the way out of this run."""
+    owner = RunOfInstitution(store.federation, store.run, node.name)
+    folder = store.folder if store.writes else None
+    return Releases(owner, config, ledger, folder, digest, _budget(node, config))
+
+
+def _budget(node: NodeConfig, config: RunConfig) -> float:
+    """Return the smaller of the institution's and the run's privacy budgets; 0: neither has one."""
+    own = node.limits.privacy_budget if node.limits else 0.0
+    return min(filter(None, (own, config.privacy_budget)), default=0.0)

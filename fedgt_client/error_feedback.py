@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.state import RESIDUAL
 from shared.files import Array
 from shared.precision import Precision, decode
@@ -29,10 +30,10 @@ class ErrorFeedback:
         self._parameters = frozenset(parameters)
         self._residuals: Arrays = {}
 
-    def apply(self, upload: Arrays) -> Arrays:
+    def apply(self, upload: Arrays) -> NamedArrays:
         """Return what the coordinator will read of ``upload`` and what is left of the last one."""
         if self.precision == "float32":
-            return upload
+            return NamedArrays(upload)
         due = {
             name: array + self._residuals[name] if name in self._residuals else array
             for name, array in upload.items()
@@ -45,7 +46,7 @@ class ErrorFeedback:
             # An array that could not be rounded travels as it is, and may not be finite.
             if name in self._parameters and encoded[name].dtype != due[name].dtype
         }
-        return sent
+        return NamedArrays(sent, encoded)
 
     def state_dict(self) -> Arrays:
         """Return what is left of the last upload."""

@@ -95,6 +95,7 @@ def score(
         "roc-auc": lambda: _over_classes(roc_auc_score, probabilities, labels),
         "average-precision": lambda: _over_classes(average_precision_score, probabilities, labels),
         "log-loss": lambda: _log_loss(probabilities, labels),
+        "calibration-error": lambda: calibration_error(probabilities, labels),
     }
     return measures[name]()
 

@@ -1,8 +1,9 @@
 """NodeConfig: what a supernode says of its institution in ``--node-config``, validated once."""
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,23 @@ from flwr.app import UserConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fedgt_client.folders import state_dir
+from fedgt_client.policy import Policy
+from shared.config import RunConfig
 from shared.errors import FedGTError
 
 _CONTENT_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 # What the supernode itself goes by, and the app need not know.
 _FOR_THE_SUPERNODE = {"approved", "app_user"}
+# Settings of the institution's machine: where it has its own data, its own values count, and not
+# those of the run.
+LOCAL_SETTINGS = (
+    "state_dir",
+    "device",
+    "mixed_precision",
+    "threads",
+    "memory_budget_mb",
+    "worker_idle",
+)
 
 
 def _kebab(name: str) -> str:
@@ -52,6 +65,29 @@ class NodeConfig(BaseModel):
     app_user: str = Field(
         default="", description="the user that runs the app, where the kit is started by root"
     )
+
+    device: str = Field(default="auto", description="device to train on: auto, cpu, cuda, cuda:1")
+    mixed_precision: bool = Field(default=False, description="use bfloat16 on CUDA devices")
+    threads: int = Field(default=1, ge=0, description="CPU threads of torch; 0: torch chooses")
+    memory_budget_mb: int = Field(
+        default=4096, ge=1, description="memory (MiB) above which a step is split into batches"
+    )
+    worker_idle: float = Field(
+        default=1800.0, gt=0, description="seconds without a message until the worker ends"
+    )
+    rehearsal: bool = Field(
+        default=False,
+        description="one of several institutions in one process, where the run's settings count",
+    )
+    policy: Policy | None = Field(
+        default=None, description="what a run may ask for; none: the defaults of Policy"
+    )
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _parse_policy(cls, given: Any) -> Any:
+        """Take a table, or that table as JSON: Flower passes on single values alone."""
+        return json.loads(given) if isinstance(given, str) else given
 
     @field_validator("approved")
     @classmethod
@@ -92,9 +128,10 @@ class NodeConfig(BaseModel):
 
     def to_flower(self) -> UserConfig:
         """Return what the app is told of the settings that differ from their defaults."""
-        return dict(
-            self.model_dump(by_alias=True, exclude_defaults=True, exclude=_FOR_THE_SUPERNODE)
+        values = self.model_dump(
+            by_alias=True, exclude_defaults=True, exclude=_FOR_THE_SUPERNODE | {"policy"}
         )
+        return values | ({"policy": self.policy.to_json()} if self.policy else {})
 
     @property
     def name(self) -> str:
@@ -106,9 +143,39 @@ class NodeConfig(BaseModel):
         """Whether a worker answers messages; simulations keep their processes themselves."""
         return self.worker and self.partition_id is None
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it shares a process with the others of its run, whose user decides all."""
+        return self.partition_id is not None or self.rehearsal
+
+    @property
+    def limits(self) -> Policy | None:
+        """What the institution allows; None: whatever the run asks for."""
+        return self.policy or (None if self.is_simulated else Policy())
+
+    def with_local_settings(self, config: RunConfig) -> RunConfig:
+        """Return the settings of a run with those of this machine in place of the run's."""
+        if self.is_simulated:
+            return config
+        return config.model_copy(update={name: getattr(self, name) for name in LOCAL_SETTINGS})
+
     def state_root(self, configured: str = "") -> Path:
         """Return where durable state lies: as the node says, as the run says, or per user."""
         return Path(self.state_dir or configured or state_dir())
+
+    def ledger_root(self, configured: str = "") -> Path:
+        """Return where the ledgers of the data lie.
+
+        Not where the run says, unless it is a simulation: with a new folder for its state, a run
+        would begin a new ledger.
+        """
+        return self.state_root(configured if self.partition_id is not None else "")
+
+
+def parse_policy(values: Mapping[str, Any]) -> Policy:
+    """Validate a policy by itself; errors as of ``NodeConfig.parse``."""
+    node = {"institution": "any", "data-dir": "any", "policy": values}
+    return NodeConfig.parse(node).policy or Policy()
 
 
 def is_content_hash(text: str) -> bool:
@@ -122,10 +189,17 @@ def _first_error(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
         return message
-    key = str(first["loc"][0])
+    table, key = ("", str(first["loc"][0]))
+    if key == "policy" and len(first["loc"]) > 1:
+        table, key = "[policy] of ", str(first["loc"][1])
     if first["type"] == "extra_forbidden":
-        known = [_kebab(name) for name in NodeConfig.model_fields]
-        nearest = get_close_matches(key, known, n=1)
-        hint = f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}"
-        return f"the node config has no key '{key}': {hint}"
-    return f"{key} is {first['input']!r} in the node config: {message[0].lower()}{message[1:]}"
+        fields = (Policy if table else NodeConfig).model_fields
+        return f"{table}the node config has no key '{key}': {_nearest(key, fields)}"
+    shown = f"{message[0].lower()}{message[1:]}"
+    return f"{key} is {first['input']!r} in {table}the node config: {shown}"
+
+
+def _nearest(key: str, fields: Iterable[str]) -> str:
+    known = [_kebab(name) for name in fields]
+    nearest = get_close_matches(key, known, n=1)
+    return f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}"

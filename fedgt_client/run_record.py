@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.graph import Graph
 from fedgt_client.node import NodeConfig
+from fedgt_client.privacy.digest import data_digest
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import write_json
@@ -30,6 +31,7 @@ class RunRecord(BaseModel):
     fedgt: str  # version that trained
     federation: str
     run: str
+    token: str = ""  # tells the run from others of its name; empty: it began without one
     institution: str
     started: str  # ISO 8601
     config: dict[str, Scalar]
@@ -37,13 +39,25 @@ class RunRecord(BaseModel):
     features: tuple[str, ...]
     classes: tuple[str, ...]
     graph_digest: str
+    data_digest: str = ""  # of the ledger of what was released; empty: before there was one
     nodes: int
     links: int
     train_counts: tuple[int, ...]  # training nodes of each class
+    # Who chooses the best round: the mean over institutions, or this institution's validation.
+    chosen_by: Literal["federation", "institution"] = "federation"
     schema_digest: str | None  # None: not data that 'fedgt data import' wrote
 
     @classmethod
-    def of(cls, node: NodeConfig, config: RunConfig, run: str, graph: Graph) -> "RunRecord":
+    def of(
+        cls,
+        node: NodeConfig,
+        config: RunConfig,
+        run: str,
+        graph: Graph,
+        token: str = "",
+        *,
+        chooses_itself: bool = False,
+    ) -> "RunRecord":
         """Return the record of a run that starts now."""
         place: dict[str, Scalar] = {}
         if node.data_dir:
@@ -54,6 +68,7 @@ class RunRecord(BaseModel):
             fedgt=installed_version(),
             federation=config.federation,
             run=run,
+            token=token,
             institution=node.name,
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             config=config.to_flower(),
@@ -61,8 +76,10 @@ class RunRecord(BaseModel):
             features=graph.feature_names,
             classes=graph.class_names,
             graph_digest=graph.digest(),
+            data_digest=data_digest(graph),
             nodes=graph.num_nodes,
             links=graph.num_edges,
+            chosen_by="institution" if chooses_itself else "federation",
             train_counts=tuple(int((labels == c).sum()) for c in range(graph.num_classes)),
             schema_digest=Schema.load(schema).digest()
             if node.data_dir and schema.exists()
@@ -75,11 +92,19 @@ class RunRecord(BaseModel):
         return RunConfig.build(self.config)
 
     def write(self, folder: Path) -> None:
-        """Write the record, unless it is there: a process that takes over keeps the date."""
+        """Write the record, unless it is there: a process that takes over keeps the date.
+
+        Raises
+        ------
+        FedGTError
+            When the run began here with other data.
+        """
         try:
             kept = RunRecord.read(folder)
         except FedGTError:  # none yet, or of another version
             kept = None
+        if kept and kept.token == self.token:
+            check_same_data(self.run, kept.graph_digest, self.graph_digest)
         if kept is None or kept.model_copy(update={"started": self.started}) != self:
             write_json(folder / FILE, self.model_dump(mode="json"))
 
@@ -93,6 +118,15 @@ class RunRecord(BaseModel):
             raise FedGTError(f"{path} is missing: {folder} is not a run's state") from None
         except ValidationError as error:
             raise FedGTError(f"{path} cannot be read: {first_problem(error)}") from None
+
+
+def check_same_data(run: str, began_with: str, found: str) -> None:
+    """Raise FedGTError where the digest of the data is not that of the run's beginning."""
+    if began_with != found:
+        raise FedGTError(
+            f"this institution's data has changed during run {run} (digest {began_with[:12]} when "
+            f"it began, {found[:12]} now): put the first back, or start another run"
+        )
 
 
 def first_problem(error: ValidationError) -> str:

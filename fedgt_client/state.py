@@ -16,10 +16,11 @@ logger = logging.getLogger(__name__)
 
 # Rounds. A coordinator whose last checkpoint is truncated goes back to the one before, and asks for
 # a round again when institutions have already finished the next.
-_KEPT = 3
+KEPT = 3
 # Prefixes of the names of arrays that only training needs.
 OPTIMISER = "adam."
 RESIDUAL = "residual."
+MEASURED = "measured."  # of single nodes, too: it never leaves this folder
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,17 @@ class StateStore:
     def __init__(self, root: Path, federation: str, run: str, institution: str) -> None:
         for name in (federation, run, institution):
             check_folder_name(name)
+        self.root, self.federation, self.run = root, federation, run
         self.folder = root / federation / run / institution
 
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
         """Write the state after ``round_number`` and delete that of later rounds, if any."""
         write_tensors(self._path(round_number), tensors)
+        rounds = self.rounds()
         # The last that was played by then, not that very round: it may have been missed.
-        by_then = [kept for kept in self.rounds() if kept <= round_number - _KEPT + 1]
+        by_then = [kept for kept in rounds if kept <= round_number - KEPT + 1]
         oldest = max(by_then, default=0)
-        for other in self.rounds():
+        for other in rounds:
             if other > round_number or other < oldest:
                 self._path(other).unlink(missing_ok=True)
         kept = self.best()
@@ -77,14 +80,19 @@ class StateStore:
         )
         return sorted(int(match[1]) for match in matches if match)
 
-    def newest_before(self, round_number: int) -> SavedRound | None:
+    def newest_before(
+        self, round_number: int, known: SavedRound | None = None
+    ) -> SavedRound | None:
         """Return the last round before ``round_number`` whose state is here and can be read.
 
-        A power cut may have truncated the last one.
+        A power cut may have truncated the last one; ``known`` was whole when it was written or
+        read.
         """
         for kept in reversed(self.rounds()):
             if kept < round_number:
                 try:
+                    if known and known == self._saved(kept):
+                        return known
                     self.load(kept)
                     return self._saved(kept)
                 except (FedGTError, OSError) as error:
@@ -106,11 +114,22 @@ class StateStore:
         model = {
             name: array
             for name, array in self.load(round_number).items()
-            if not name.startswith((OPTIMISER, RESIDUAL))
+            if not name.startswith((OPTIMISER, RESIDUAL, MEASURED))
         }
         write_tensors(self.folder / f"best-{round_number:06d}.safetensors", model)
         if kept:
             kept.path.unlink(missing_ok=True)
+
+    def keep_if_best(self, round_number: int, metric: str, *, smaller: bool = False) -> None:
+        """Keep the model after ``round_number`` if its logged ``metric`` is the best so far.
+
+        Without a measurement the last round counts as the best.
+        """
+        kept, sign = self.best(), -1.0 if smaller else 1.0
+        before = self.metrics_of(kept.round_number).get(metric) if kept else None
+        now = self.metrics_of(round_number).get(metric)
+        if before is None or (now is not None and sign * now > sign * before):
+            self.keep_best(round_number)
 
     def load_best(self) -> dict[str, Array] | None:
         """Return the best personalised model, None before the first."""
@@ -133,6 +152,17 @@ class StateStore:
         with (self.folder / "metrics.jsonl").open("a") as stream:
             stream.write(line + "\n")
 
+    def metrics_of(self, round_number: int) -> dict[str, float]:
+        """Return a round's metrics as they were logged last; empty where they were not."""
+        path = self.folder / "metrics.jsonl"
+        found: dict[str, float] = {}
+        for line in path.read_bytes().splitlines() if path.exists() else ():
+            with suppress(ValueError):  # of a torn line
+                metrics = json.loads(line)
+                if metrics.pop("round", None) == round_number:
+                    found = metrics
+        return found
+
     def _saved(self, round_number: int) -> SavedRound:
         return SavedRound(round_number, self._path(round_number).stat().st_mtime_ns)
 
@@ -151,13 +181,18 @@ class InMemoryState(StateStore):
         self._last = SavedRound(round_number, 0)
         return self._last
 
-    def newest_before(self, round_number: int) -> SavedRound | None:
+    def newest_before(
+        self, round_number: int, known: SavedRound | None = None
+    ) -> SavedRound | None:
         """Return the last round; a round cannot be repeated."""
         if self._last and self._last.round_number >= round_number:
             raise FedGTError(f"round {round_number} cannot be played again: checkpoints is off")
         return self._last
 
     def keep_best(self, round_number: int) -> None:
+        """Keep nothing."""
+
+    def keep_if_best(self, round_number: int, metric: str, *, smaller: bool = False) -> None:
         """Keep nothing."""
 
     def log_metrics(self, round_number: int, metrics: Mapping[str, float]) -> None:

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from shared.wire import Profile, Update
+from shared.text import plain_line
+from shared.wire import Arrays, Profile, Update
+
+# Of a weight that nobody has trained yet: initialisation draws values around 1 and below.
+_LARGEST_INITIAL = 100.0
+# Of anything in an update: no training gets there, and sums of such values stay finite.
+_LARGEST = 1e6
 
 
 def profile_mismatch(agreed: Profile, other: Profile, agreed_with: str) -> str | None:
@@ -40,6 +46,18 @@ def update_error(update: Update, expected: Mapping[str, Sequence[int]]) -> str |
             return f"{name} is of type {array.dtype}, expected float32"
         if not np.isfinite(array).all():
             return f"{name} holds values that are not finite"
+        if array.size and max(array.max(), -array.min()) > _LARGEST:
+            return f"{name} holds values beyond ±{_LARGEST:g}"
+    return None
+
+
+def initial_error(initial: Arrays, parameters: Mapping[str, Sequence[int]]) -> str | None:
+    """Describe why a model cannot be the starting point of all; return None where it can."""
+    if problem := update_error(Update("", initial, {}), parameters):
+        return problem
+    for name, array in initial.items():
+        if array.size and np.abs(array).max() > _LARGEST_INITIAL:
+            return f"{name} holds values beyond ±{_LARGEST_INITIAL:g}"
     return None
 
 
@@ -54,7 +72,7 @@ def _list_mismatch(ours: list[str], theirs: list[str]) -> str:
         )
         return f"{len(theirs)} instead of {len(ours)}{detail}"
     index = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
-    return f"number {index + 1} is '{theirs[index]}', not '{ours[index]}'"
+    return f"number {index + 1} is {_quoted([theirs[index]])}, not {_quoted([ours[index]])}"
 
 
 def _shape_mismatch(ours: dict[str, list[int]], theirs: dict[str, list[int]]) -> str:
@@ -72,4 +90,4 @@ def _set_mismatch(expected: set[str], found: set[str]) -> str:
 
 def _quoted(names: list[str], limit: int = 3) -> str:
     rest = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(f"'{name}'" for name in names[:limit]) + rest
+    return ", ".join(f"'{plain_line(name, 80)}'" for name in names[:limit]) + rest

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgt_server.robust import capped_counts
 from fedgt_server.transport import Floats, PlanBlock
 from shared.wire import NUM_EXAMPLES, Arrays, Update
 
@@ -22,19 +23,24 @@ def softmax_weights(similarity: Floats, tau: float) -> Floats:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def example_weights(updates: Sequence[Update]) -> Floats:
+def example_weights(updates: Sequence[Update], *, robust: bool = False) -> Floats:
     """Compute n_i / Σ_j n_j from the number of training examples each reports, shape (M,).
 
-    Weights are equal where nobody has any.
+    Who does not share it counts as the mean of those who do; weights are equal where nobody does.
+    With ``robust`` nobody has many more than others.
     """
-    counts = np.array([max(update.metrics.get(NUM_EXAMPLES, 0.0), 0.0) for update in updates])
+    told = [u.metrics[NUM_EXAMPLES] for u in updates if NUM_EXAMPLES in u.metrics]
+    usual = sum(told) / len(told) if told else 0.0
+    counts = np.array([max(update.metrics.get(NUM_EXAMPLES, usual), 0.0) for update in updates])
+    if robust:
+        counts = capped_counts(counts)
     total = counts.sum()
     return counts / total if total > 0 else np.full(len(updates), 1.0 / len(updates))
 
 
-def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
+def averaged_step(model: Arrays, updates: Sequence[Update], *, robust: bool = False) -> Arrays:
     """Compute θ + Σ_i n_i/n Δθ_i, for updates of institutions that all started from θ."""
-    weights = example_weights(updates)
+    weights = example_weights(updates, robust=robust)
     return {
         name: np.asarray(
             value + sum(w * u.arrays[name] for w, u in zip(weights, updates, strict=True)),
@@ -42,6 +48,17 @@ def averaged_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
         )
         for name, value in model.items()
     }
+
+
+def trimmed_step(model: Arrays, updates: Sequence[Update]) -> Arrays:
+    """Compute θ plus the mean of the Δθ_i without the largest and smallest third of each value."""
+    cut = len(updates) // 3
+    found = {}
+    for name, value in model.items():
+        changes = np.sort(np.stack([update.arrays[name] for update in updates]), axis=0)
+        kept = changes[cut : len(updates) - cut]
+        found[name] = (value + kept.mean(axis=0)).astype(np.float32)
+    return found
 
 
 def personalised_models(weights: Array32, models: Array32) -> Array32:

@@ -6,10 +6,13 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedgt_server.best_round import missing_text
 from fedgt_server.parent import end_with_parent
-from fedgt_server.round_loop import RoundLoop, accuracy_text
+from fedgt_server.queue import coordinator_folder, turn
+from fedgt_server.round_loop import RoundLoop, accuracy_text, worth_text
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig
+from shared.errors import FedGTError
 from shared.flower import is_simulated
 
 logger = logging.getLogger(__name__)
@@ -29,6 +32,18 @@ def show_log() -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(message)s"))
         ours.addHandler(handler)
+        logging.getLogger("flwr").addFilter(_OneLine())
+
+
+class _OneLine(logging.Filter):
+    """Says errors that a user can correct in one line, in Flower's log as well."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Take the traceback out of such a record, and keep it."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, FedGTError):
+            record.msg, record.args, record.exc_info = f"the run failed: {error}", (), None
+        return True
 
 
 @app.main()
@@ -38,11 +53,18 @@ def main(grid: Grid, context: Context) -> None:
     if not is_simulated(grid):  # in a simulation, Ray's processes end first
         end_with_parent()
     config = RunConfig.build(context.run_config)
-    folder = Path(config.results_dir).absolute() / (config.run_name or str(context.run_id))
-    result = RoundLoop(grid, FedGTStrategy(config), folder).run()
+    name = config.run_name or str(context.run_id)
+    folder = Path(config.results_dir).absolute() / name
+    if is_simulated(grid):
+        result = RoundLoop(grid, FedGTStrategy(config), folder).run()
+    else:
+        with turn(coordinator_folder(), name):
+            result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     logger.info(
-        "test accuracy %s at round %d; results in %s",
+        "test accuracy %s%s at round %d%s; results in %s",
         accuracy_text(result.test_accuracy),
+        worth_text(result.test_majority_share, result.test_balanced_accuracy),
         result.best_round,
+        missing_text(result.missing),
         folder,
     )

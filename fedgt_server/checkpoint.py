@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
+from fedgt_server.offences import Conduct
 from shared.config import Scalar
 from shared.errors import FedGTError
 from shared.files import open_tensors, write_json, write_tensors
@@ -16,7 +17,15 @@ from shared.wire import Arrays, Profile
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 2  # one may be torn by a full disk or a crash
+_KEPT = 2  # one may be torn by a full disk or a crash; that of the best round stays beside them
+
+
+class Standing(NamedTuple):
+    """An institution's part in the rounds so far."""
+
+    rounds: int  # that it took part in
+    round_number: int  # the last of them
+    value: float | None  # of ``select-by`` that it measured then
 
 
 class BestRound(NamedTuple):
@@ -25,6 +34,14 @@ class BestRound(NamedTuple):
     number: int
     selection: float | None  # that mean; None: nobody has validation nodes
     institutions: tuple[str, ...]  # those that answered in it
+    standings: dict[str, Standing] = {}  # noqa: RUF012 (of all institutions by then)
+
+
+class LastPart(NamedTuple):
+    """What an institution's last accepted update left behind."""
+
+    round_number: int
+    epsilon: float | None  # that it has spent by its own account; None: without noise
 
 
 class CheckpointFacts(BaseModel):
@@ -33,6 +50,10 @@ class CheckpointFacts(BaseModel):
     config: dict[str, Scalar]
     best: BestRound | None
     profile: Profile | None  # what institutions agreed on
+    run_token: str = ""  # tells the run from others of its name
+    last_parts: dict[str, LastPart] = {}  # by institution
+    conducts: dict[str, Conduct] = {}  # by institution
+    standings: dict[str, Standing] = {}  # by institution
 
 
 @dataclass(frozen=True)
@@ -72,7 +93,8 @@ class Checkpoints:
         except OSError:
             arrays.unlink(missing_ok=True)
             raise
-        self._delete(self.rounds()[:-_KEPT])
+        best = checkpoint.facts.best.number if checkpoint.facts.best else 0
+        self._delete([old for old in self.rounds()[:-_KEPT] if old != best])
 
     def delete_all(self) -> None:
         """Delete the checkpoints of an earlier run of the same name."""

@@ -1,12 +1,13 @@
 """The events of a run's journal: one type for each kind, checked when they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from shared.config import Scalar
+from shared.wire import METRICS_STEP
 
 
 def _now() -> str:
@@ -35,6 +36,7 @@ class StartEvent(Event):
 
     event: Literal["start"] = "start"
     config: dict[str, Scalar]
+    run_token: str = ""  # tells the run from others of its name
 
 
 class ResumeEvent(Event):
@@ -81,12 +83,14 @@ class RoundEvent(Event):
     best_round: int
     institutions: dict[str, InstitutionRound]
     warnings: list[str]
-    missing: list[str]  # institutions of the federation that did not answer
+    missing: list[str]  # institutions of the federation that are not in the average
+    left_out: dict[str, str] = {}  # why an update was not averaged or did not come, where known
     seconds: float
 
     # Only of methods that compare institutions.
-    order: list[str] | None = None  # of the rows and columns of ``similarity``
+    order: list[str] | None = None  # of the rows and columns of ``similarity`` and ``weights``
     similarity: list[list[float | None]] | None = None
+    weights: list[list[float | None]] | None = None  # α, a row for each that is sent an average
     strongest: dict[str, dict[str, float]] | None = None  # in its place where there are many
     similarity_mean: float | None = None
     similarity_spread: float | None = None
@@ -98,7 +102,7 @@ class FailedEvent(Event):
 
     event: Literal["failed"] = "failed"
     reason: str
-    status: Literal["gave-up", "failed"] = "failed"
+    status: Literal["gave-up", "failed", "stopped"] = "failed"
 
 
 class Accuracies(Record):
@@ -106,14 +110,19 @@ class Accuracies(Record):
 
     val_accuracy: float | None
     test_accuracy: float | None
+    test_majority_share: float | None = None  # of always naming the largest class
+    test_balanced_accuracy: float | None = None  # mean recall over classes
+    own_weight: float | None = None  # of its own model in predictions; 1: it does better alone
 
 
 class PrivacySpent(Record):
     """The largest privacy budget that any institution has spent."""
 
-    epsilon_coordinate: float
-    epsilon_coordinate_total: float
-    epsilon_total: float
+    epsilon_coordinate: float | None = None  # None: other units are protected
+    epsilon_coordinate_total: float | None = None
+    epsilon_total: float | None = None
+    epsilon_upload_total: float | None = None  # of whole uploads
+    epsilon_label_total: float | None = None  # of one training node's label
     private: bool  # False where the noise can be drawn again
 
 
@@ -123,6 +132,10 @@ class Summary(Record):
     method: str
     test_accuracy: float | None
     val_accuracy: float | None
+    test_majority_share: float | None = None
+    test_balanced_accuracy: float | None = None
+    warnings: list[str] = []  # of what the accuracies are worth
+    missing: dict[str, str] = {}  # who is not in the means: why
     best_round: int
     rounds: int
     per_client: dict[str, Accuracies]
@@ -155,7 +168,56 @@ def parse_event(line: bytes) -> JournalEvent | None:
         return None
 
 
+def majority_warning(institutions: Mapping[str, InstitutionRound]) -> str | None:
+    """Warn where no institution's test accuracy is above the share of its largest class."""
+    pairs = [
+        (at.metrics["test_accuracy"], at.metrics["test_majority_share"])
+        for at in institutions.values()
+        if at.metrics.keys() >= {"test_accuracy", "test_majority_share"}
+    ]
+    rounded = any(METRICS_STEP in at.metrics for at in institutions.values())
+    if not pairs or any(accuracy > share - rounded * 1e-9 for accuracy, share in pairs):
+        return None  # rounded to the same, one may still be above the other
+    return (
+        "no institution's test accuracy is above the share of its largest class: the model tells "
+        "classes no better than a constant; see class-weights, select-by and the labels"
+    )
+
+
+def sharing_notes(institutions: Mapping[str, InstitutionRound]) -> list[str]:
+    """Say how exact accuracies are, where institutions do not share them as they are."""
+    parts = [at.metrics for at in institutions.values()]
+    steps = [metrics[METRICS_STEP] for metrics in parts if METRICS_STEP in metrics]
+    silent = sum("val_accuracy" not in metrics for metrics in parts)
+    notes = []
+    if steps:
+        notes.append(
+            f"{len(steps)} of {len(parts)} institutions round their accuracies, to steps of up to "
+            f"{max(steps):g}: their own logs have them exactly"
+        )
+    if silent:
+        notes.append(
+            f"{silent} of {len(parts)} institutions share no validation accuracy: the means are "
+            "without them"
+        )
+    return notes
+
+
 def mean_metric(institutions: Mapping[str, InstitutionRound], name: str) -> float | None:
     """Return the plain mean over the institutions that measured it; None where none did."""
-    values = [at.metrics[name] for at in institutions.values() if name in at.metrics]
+    return mean_value([at.metrics[name] for at in institutions.values() if name in at.metrics])
+
+
+def mean_value(values: Sequence[float]) -> float | None:
+    """Return the plain mean; None where there are no values."""
     return sum(values) / len(values) if values else None
+
+
+def trimmed_value(values: Sequence[float]) -> float | None:
+    """Return the mean without the largest and smallest third; None where there are no values.
+
+    Of three institutions that is the median, of fewer the plain mean. Whatever one of three or two
+    of six report, it lies between values that others have measured.
+    """
+    cut = len(values) // 3
+    return mean_value(sorted(values)[cut : len(values) - cut])

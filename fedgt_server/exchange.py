@@ -1,15 +1,21 @@
 """Sending messages to nodes and collecting their replies."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
 from shared.flower import is_app_error
+from shared.text import plain_line
+from shared.wire import LONGEST_LINE
 
 _POLL = 0.25  # seconds; Flower's own loop sleeps for three
+_LONGEST_REASON = 10_000  # characters
+
+# Called with the nodes that are awaited, again and again; what it raises ends the waiting.
+Watch = Callable[[Collection[int]], None]
 
 
 @dataclass(frozen=True)
@@ -30,31 +36,38 @@ class Replies:
             self.lost[node] = error_line(reply.error)
 
 
-def exchange(grid: Grid, messages: Iterable[Message], seconds: float) -> Replies:
+def exchange(
+    grid: Grid, messages: Iterable[Message], seconds: float, watch: Watch = lambda _: None
+) -> Replies:
     """Send messages and wait until all are answered, at most ``seconds``."""
     replies = Replies()
-    for node, reply in replies_as_they_come(grid, messages, seconds):
+    for node, reply in replies_as_they_come(grid, messages, lambda _: seconds, watch):
         replies.add(node, reply)
     return replies
 
 
 def replies_as_they_come(
-    grid: Grid, messages: Iterable[Message], seconds: float
+    grid: Grid,
+    messages: Iterable[Message],
+    seconds: Callable[[int], float],
+    watch: Watch = lambda _: None,
 ) -> Iterator[tuple[int, Message]]:
-    """Send messages; yield the node and its reply for each that is answered within ``seconds``.
+    """Send messages; yield the node and its reply for each that is answered in time.
 
-    Replies are not kept here: together they may not fit into memory.
+    That is, within ``seconds`` of any node that is awaited still. Replies are not kept here:
+    together they may not fit into memory.
     """
-    deadline = time.monotonic() + seconds
+    started = time.monotonic()
     waiting = _push(grid, messages)
     while waiting:
         pulled = list(grid.pull_messages(list(waiting)))
         while pulled:
             reply = pulled.pop(0)
             yield waiting.pop(reply.metadata.reply_to_message_id), reply
-        left = deadline - time.monotonic()
+        left = started + max(map(seconds, waiting.values()), default=0.0) - time.monotonic()
         if not waiting or left <= 0:
             break
+        watch(waiting.values())
         time.sleep(min(_POLL, left))
 
 
@@ -89,8 +102,14 @@ class PendingQueries:
 
 def error_line(error: Error) -> str:
     """Return the last line of an error reply's reason, which names the exception."""
-    lines = [line.strip() for line in (error.reason or "").splitlines() if line.strip()]
-    return lines[-1] if lines else f"no reason given (code {error.code})"
+    # Only its end: a reason may be of any length.
+    lines = [line for line in (error.reason or "")[-_LONGEST_REASON:].splitlines() if line.strip()]
+    return plain_line(lines[-1], LONGEST_LINE) if lines else f"no reason given (code {error.code})"
+
+
+def send(grid: Grid, messages: Iterable[Message]) -> None:
+    """Send messages whose replies are of no interest."""
+    _push(grid, messages)
 
 
 def _push(grid: Grid, messages: Iterable[Message]) -> dict[str, int]:

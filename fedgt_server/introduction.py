@@ -1,10 +1,13 @@
 """Having nodes introduce themselves: before the first round, and newcomers during the run."""
 
+from collections.abc import Callable
+
 from flwr.serverapp import Grid
 
-from fedgt_server.exchange import PendingQueries, exchange
+from fedgt_server.exchange import PendingQueries, exchange, send
 from fedgt_server.members import Members
-from fedgt_server.wait import WaitLimit
+from fedgt_server.starting_point import SENDERS
+from fedgt_server.wait import AwaitedLog, WaitLimit
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.wire import Arrays
@@ -15,38 +18,57 @@ def gather(grid: Grid, members: Members, config: RunConfig, *, want_initial: boo
 
     Returns
     -------
-    The starting point that one of them sent; empty without ``want_initial``
+    The starting point that some of them were asked for; empty without ``want_initial``
 
     Raises
     ------
     FedGTError
-        When an institution does not fit in with the others, or none can take part.
+        When too many cannot take part for the run to go on without them.
     GaveUpError
         When too few have come in time.
     """
     needed = max(config.start_institutions, config.min_institutions)
     limit, initial = WaitLimit(config.give_up_after), Arrays()
     silent: set[int] = set()  # nodes that were asked last and did not answer
+    asked: set[int] = set()  # nodes that were asked for a starting point
     while True:
         unknown = members.unknown_nodes(grid)
-        nodes = sorted(unknown, key=silent.__contains__)
-        wanted = want_initial and not initial
-        if wanted and silent >= set(unknown):
-            # The node asked for the starting point cannot send it: ask one that was admitted.
-            admitted = sorted(members.online(grid), key=silent.__contains__)
-            nodes = [*admitted[:1], *nodes]
+        nodes, wanted = sorted(unknown, key=silent.__contains__), []
+        if want_initial:
+            wanted = nodes[: max(SENDERS - members.starting_points(), 0)]
+            if not initial and silent >= set(unknown):
+                # Nobody who was asked for a starting point sent one: ask those admitted, and
+                # first those not asked yet.
+                admitted = sorted(members.online(grid), key=lambda n: (n in asked, n in silent))
+                wanted = admitted[:SENDERS] + wanted
+                nodes = admitted[:SENDERS] + nodes
+        asked.update(wanted)
         queries = members.queries(nodes, want_initial=wanted)
-        replies = exchange(grid, queries, config.round_deadline)
-        members.log_failures(replies)
-        initial = members.admit(grid, replies.answers, strict=True) or initial
+        awaited = AwaitedLog("introductions", registered_names(grid))
+        replies = exchange(grid, queries, config.round_deadline, awaited.watch)
+        members.log_failures(replies, grid)
+        members.admit(grid, replies.answers, want_initial=wanted)
+        initial = members.starting_point()
         failed, silent = replies.raised, set(nodes) - replies.answers.keys()
-        present = len(members.online(grid))
+        present, problems = len(members.online(grid)), members.problems()
         if present == 0 and len(failed) >= needed:
             raise FedGTError(f"no institution can take part: {next(iter(failed.values()))}")
+        if present < needed <= present + len(problems):
+            send(grid, members.refusals())
+            remedy = "change it" if "refuses the run" in problems[0] else "correct it there"
+            raise FedGTError(f"{problems[0]}: {remedy}, or run without it")
         if present < needed or (want_initial and not initial):
             limit.wait(f"{present} of {needed} institutions are here", failed)
         elif set(members.unknown_nodes(grid)) <= set(nodes):
+            members.close()
+            send(grid, members.refusals())
             return initial
+
+
+def registered_names(grid: Grid) -> Callable[[int], str]:
+    """Return what connected nodes are called by their keys, before they have said anything."""
+    names = {info.node_id: info.name for info in grid.get_nodes()}
+    return lambda node: names.get(node) or f"node {node}"
 
 
 class Newcomers:
@@ -61,7 +83,7 @@ class Newcomers:
         A query that is not answered within ``seconds`` is sent again.
         """
         replies = self._queries.receive(grid)
-        members.log_failures(replies)
-        members.admit(grid, replies.answers, strict=False)
-        queries = members.queries(members.unknown_nodes(grid), want_initial=False)
-        self._queries.send(grid, queries, seconds)
+        members.log_failures(replies, grid)
+        members.admit(grid, replies.answers)
+        send(grid, members.refusals())
+        self._queries.send(grid, members.queries(members.unknown_nodes(grid)), seconds)

@@ -5,7 +5,8 @@ is locked, and the container that resumes a run has the folder mounted read-only
 """
 
 import fcntl
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +14,8 @@ from shared.errors import FedGTError
 
 
 @contextmanager
-def run_lock(folder: Path) -> Iterator[None]:
-    """Lock a run's folder during the block.
+def run_lock(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Lock a run's folder during the block; yield a function that tells whether it is still there.
 
     The operating system frees the lock when the process ends, however it ends.
 
@@ -32,7 +33,14 @@ def run_lock(folder: Path) -> Iterator[None]:
                 f"the run '{folder.name}' is still running: stop that first, or take another "
                 "run-name"
             ) from None
-        yield
+
+        def is_in_place() -> bool:
+            try:
+                return os.path.samestat(os.fstat(stream.fileno()), (folder / "lock").stat())
+            except OSError:
+                return False
+
+        yield is_in_place
 
 
 def is_locked(folder: Path) -> bool:

@@ -71,6 +71,11 @@ class ModelTable(Mapping[str, Array32]):
             else:
                 row[start : start + len(values)] = values
 
+    def remove(self, name: str) -> None:
+        """Forget a row; on disk its place stays."""
+        if not isinstance(self._rows.pop(name), int):
+            self._free += 1
+
     def views(self) -> dict[str, Array32]:
         """Return all rows without copying them; they change when the table does."""
         shape = (self._written, self.width)

@@ -1,26 +1,38 @@
 """The result of a run, as the paper reports it, in ``result.json``."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from fedgt_server.events import Accuracies, InstitutionRound, PrivacySpent, Summary
+from fedgt_server.best_round import at_best_round
+from fedgt_server.events import (
+    Accuracies,
+    InstitutionRound,
+    PrivacySpent,
+    Summary,
+    majority_warning,
+    mean_metric,
+    sharing_notes,
+)
 from fedgt_server.journal import Journal
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import write_json
+from shared.wire import OWN_WEIGHT
 
 _FILE = "result.json"
 
-# What an institution that adds noise reports of its budget.
-_PRIVACY_METRICS = {
+# What institutions that add noise report of their budget, for the units that they protect.
+_EPSILONS = (
     "epsilon_coordinate",
     "epsilon_coordinate_total",
     "epsilon_total",
-    "epsilon_private",
-}
+    "epsilon_upload_total",
+    "epsilon_label_total",
+)
+_PRIVATE = "epsilon_private"
 
 
 class Result(Summary):
@@ -30,29 +42,39 @@ class Result(Summary):
 
 
 def summarise(journal: Journal, config: RunConfig) -> Result:
-    """Return test accuracy at the round of best mean validation accuracy, clients unweighted."""
+    """Return accuracies at the round of best mean validation accuracy, clients unweighted."""
     rounds = journal.rounds()
-    best = next(event for event in rounds if event.round == rounds[-1].best_round)
     parts = [part for event in rounds for part in event.institutions.values()]
+    measured, missing = at_best_round(rounds)
     return Result(
         method=config.method,
-        test_accuracy=best.test_accuracy,
-        val_accuracy=best.val_accuracy,
-        best_round=best.round,
+        test_accuracy=mean_metric(measured, "test_accuracy"),
+        val_accuracy=mean_metric(measured, "val_accuracy"),
+        test_majority_share=mean_metric(measured, "test_majority_share"),
+        test_balanced_accuracy=mean_metric(measured, "test_balanced_accuracy"),
+        warnings=[
+            *(found for found in (majority_warning(measured), _alone(measured)) if found),
+            *sharing_notes(measured),
+        ],
+        missing=missing,
+        best_round=rounds[-1].best_round,
         rounds=len(rounds),
         per_client={
             name: Accuracies(
                 val_accuracy=part.metrics.get("val_accuracy"),
                 test_accuracy=part.metrics.get("test_accuracy"),
+                test_majority_share=part.metrics.get("test_majority_share"),
+                test_balanced_accuracy=part.metrics.get("test_balanced_accuracy"),
+                own_weight=part.metrics.get(OWN_WEIGHT),
             )
-            for name, part in sorted(best.institutions.items())
+            for name, part in measured.items()
         },
         seconds=sum(event.seconds for event in rounds),
         bytes_up=sum(part.bytes_up for part in parts),
         bytes_down=sum(part.bytes_down for part in parts),
         uploads=_total_uploads(parts),
         similarity_spread=[event.similarity_spread for event in rounds],
-        privacy=_privacy_spent(rounds[-1].institutions.values()),
+        privacy=privacy_spent(parts),
         config=config.to_flower(),
     )
 
@@ -81,6 +103,16 @@ def read_result(folder: Path) -> Result | None:
         raise FedGTError(f"{path} is not a run's result: {where} {problem['msg']}") from None
 
 
+def _alone(institutions: Mapping[str, InstitutionRound]) -> str | None:
+    """Say which institutions do better alone, by their own validation nodes."""
+    names = sorted(
+        name for name, part in institutions.items() if part.metrics.get(OWN_WEIGHT) == 1.0
+    )
+    if not names:
+        return None
+    return f"alone is better for {', '.join(names)}: predictions there are by its own model"
+
+
 def _total_uploads(parts: Collection[InstitutionRound]) -> dict[str, int]:
     """Return the bytes of everything that left an institution, by name."""
     total: Counter[str] = Counter()
@@ -89,14 +121,14 @@ def _total_uploads(parts: Collection[InstitutionRound]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-def _privacy_spent(parts: Collection[InstitutionRound]) -> PrivacySpent | None:
+def privacy_spent(parts: Collection[InstitutionRound]) -> PrivacySpent | None:
     """Return the largest budget that any institution has spent; None without LDP."""
-    spent = [part.metrics for part in parts if part.metrics.keys() >= _PRIVACY_METRICS]
+    spent = [part.metrics for part in parts if _PRIVATE in part.metrics]
     if not spent:
         return None
-    return PrivacySpent(
-        epsilon_coordinate=max(metrics["epsilon_coordinate"] for metrics in spent),
-        epsilon_coordinate_total=max(metrics["epsilon_coordinate_total"] for metrics in spent),
-        epsilon_total=max(metrics["epsilon_total"] for metrics in spent),
-        private=all(metrics["epsilon_private"] for metrics in spent),
-    )
+    largest = {
+        name: max(metrics[name] for metrics in spent if name in metrics)
+        for name in _EPSILONS
+        if any(name in metrics for metrics in spent)
+    }
+    return PrivacySpent(private=all(metrics[_PRIVATE] for metrics in spent), **largest)

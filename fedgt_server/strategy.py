@@ -12,20 +12,34 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedgt_server.admission import update_error
-from fedgt_server.checkpoint import BestRound, Checkpoint, CheckpointFacts
+from fedgt_server.best_round import BestRoundChoice
+from fedgt_server.checkpoint import BestRound, Checkpoint, CheckpointFacts, LastPart
 from fedgt_server.events import InstitutionRound, RoundEvent, mean_metric
-from fedgt_server.exchange import error_line
+from fedgt_server.exchange import Replies, error_line
 from fedgt_server.introduction import Newcomers, gather
 from fedgt_server.members import Members
-from fedgt_server.methods import ServerMethod, server_method
+from fedgt_server.methods import RoundReport, ServerMethod, server_method
+from fedgt_server.screening import Screening
 from shared.config import RunConfig
 from shared.errors import FedGTError
-from shared.wire import Arrays, Instruction, Update, count_bytes, selection_metric
+from shared.packing import Shapes
+from shared.wire import (
+    EPSILON,
+    UPLOAD_WITHHELD,
+    WEIGHTS,
+    Arrays,
+    Instruction,
+    Profile,
+    Update,
+    count_bytes,
+    new_run_token,
+    selection_metric,
+)
 
 logger = logging.getLogger(__name__)
 
-# What the journal calls the model's parameters, all together.
-WEIGHTS = "weights"
+# Characters of a reason that the journal keeps: the other party writes some of them.
+_REASON = 300
 
 
 @dataclass
@@ -45,6 +59,7 @@ class _Round:
     started: float = field(default_factory=time.monotonic)
     members: set[str] = field(default_factory=set)  # admitted when it began
     accepted: dict[str, _Accepted] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # why an update is not among them
 
 
 class FedGTStrategy(Strategy):
@@ -62,19 +77,34 @@ class FedGTStrategy(Strategy):
 
     def __init__(self, config: RunConfig, method: ServerMethod | None = None) -> None:
         self.config = config
-        self.members = Members()
-        self.best: BestRound | None = None
+        self.run_token = new_run_token()
+        self.last_parts: dict[str, LastPart] = {}
+        self.members = Members(run_token=self.run_token, columns=config.agreed_columns)
+        self._choice = BestRoundChoice(
+            selection_metric(config.select_by),
+            smaller_is_better=config.select_by in ("log-loss", "calibration-error"),
+            robust=config.robust,
+        )
         self.last_round: RoundEvent | None = None  # the last that was completed
         self._method = method or server_method(config)
         self._has_model = False  # the method has its starting point
         self._newcomers = Newcomers()
         self._round = _Round()
         self._bytes_down: dict[str, int] = {}
+        self._notices: dict[str, str] = {}  # what an institution is told with its next message
+        self._screening = Screening()
+
+    @property
+    def best(self) -> BestRound | None:
+        """The best round so far."""
+        return self._choice.best
 
     def summary(self) -> None:
-        """Log the settings."""
+        """Log the settings that differ from the defaults."""
+        usual = RunConfig.build().to_flower()
         for key, value in self.config.to_flower().items():
-            logger.info("  %s = %s", key, value)
+            if value != usual[key]:
+                logger.info("  %s = %s", key, value)
 
     def introduce(self, grid: Grid, arrays: ArrayRecord | None = None) -> None:
         """Wait until enough institutions have introduced themselves, and take a starting point.
@@ -105,7 +135,7 @@ class FedGTStrategy(Strategy):
             self._message(
                 node,
                 name,
-                Instruction(server_round, self._method.message(name), self._best_round(name)),
+                self._instruction(server_round, name, self._method.message(name)),
             )
             for node, name in self.members.online(grid).items()
             if name not in current.accepted
@@ -148,9 +178,7 @@ class FedGTStrategy(Strategy):
     def finish_messages(self, last_round: int, grid: Grid) -> list[Message]:
         """Return messages that tell connected institutions the best round and that it is over."""
         return [
-            self._message(
-                node, name, Instruction(last_round + 1, {}, self._best_round(name), finish=True)
-            )
+            self._message(node, name, self._instruction(last_round + 1, name, {}, finish=True))
             for node, name in self.members.online(grid).items()
         ]
 
@@ -159,25 +187,68 @@ class FedGTStrategy(Strategy):
         accepted, needed = len(self._round.accepted), self.config.min_institutions
         return f"{accepted} of {needed} institutions answered"
 
+    def note_failures(self, failures: Replies) -> None:
+        """Log who could not answer in this round and why, and keep it for the journal."""
+        self.members.log_failures(failures)
+        for node, reason in (failures.raised | failures.lost).items():
+            if name := self.members.name_of(node):
+                self._round.left_out[name] = shorten(reason)
+
+    def note_silent(self, names: Iterable[str], seconds: float) -> None:
+        """Log who did not answer in this round, and keep it for the journal."""
+        for name in sorted(names):
+            logger.warning("%s did not answer within %.0f s", name, seconds)
+            self._round.left_out[name] = f"no answer within {seconds:.0f} s"
+
     def checkpoint(self, round_number: int) -> Checkpoint:
         """Return all that is needed to continue after this round."""
         facts = CheckpointFacts(
-            config=self.config.to_flower(), best=self.best, profile=self.members.profile
+            config=self.config.to_flower(),
+            best=self.best,
+            profile=self.members.profile,
+            run_token=self.run_token,
+            last_parts=self.last_parts,
+            conducts=self._screening.conducts,
+            standings=self._choice.standings,
         )
         return Checkpoint(round_number, facts, self._method.state_dict())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
-        self.best = checkpoint.facts.best
-        self.members = Members(checkpoint.facts.profile)
+        self._choice.best = checkpoint.facts.best
+        self._choice.standings = dict(checkpoint.facts.standings)
+        self.run_token = checkpoint.facts.run_token
+        self.last_parts = dict(checkpoint.facts.last_parts)
+        self._screening = Screening(checkpoint.facts.conducts)
+        self.members = Members(checkpoint.facts.profile, self.run_token, self.config.agreed_columns)
         self._method.load_state_dict(checkpoint.arrays)
         self._has_model = True
+
+    def take_notices(self) -> list[str]:
+        """Return what the journal should say of institutions that were not admitted, once."""
+        lines, self.members.notices = self.members.notices, []
+        return lines
 
     def _enter(self, number: int) -> _Round:
         """Return the state of a round, a new one where another round was played before."""
         if self._round.number != number:
             self._round = _Round(number, members=self.members.names())
         return self._round
+
+    def _instruction(
+        self, number: int, name: str, arrays: Arrays, *, finish: bool = False
+    ) -> Instruction:
+        last = self.last_parts.get(name)
+        return Instruction(
+            number,
+            arrays,
+            # In every message: whoever misses one learns it from the next.
+            self._choice.round_of(name),
+            finish,
+            self.run_token,
+            last.round_number if last else 0,
+            self._notices.pop(name, ""),
+        )
 
     def _message(self, node: int, name: str, instruction: Instruction) -> Message:
         # Rounded here and nowhere else: a method keeps what it sends in full precision and adds
@@ -192,16 +263,8 @@ class FedGTStrategy(Strategy):
             ttl=self.config.round_deadline,
         )
 
-    def _best_round(self, institution: str) -> int:
-        """Return the best round so far, if ``institution`` took part in it, else 0.
-
-        It is part of every message: whoever misses one learns it from the next.
-        """
-        best = self.best
-        return best.number if best and institution in best.institutions else 0
-
     def _accept(self, replies: Iterable[Message]) -> Iterator[tuple[str, _Accepted]]:
-        """Yield updates that can be averaged, by institution; log the others."""
+        """Yield updates that can be averaged, by institution; leave the others out."""
         profile = self.members.profile
         expected = self._method.expected(profile) if profile else {}
         for reply in replies:
@@ -218,31 +281,77 @@ class FedGTStrategy(Strategy):
                 )
                 continue
             try:
-                update = Update.from_records(reply.content, expected)
-                problem = update_error(update, expected)
+                accepted = self._take_in(name, reply, expected, profile)
             except FedGTError as error:
-                problem = str(error)
-            if problem:
-                logger.warning("the update of %s is left out: %s", name, problem)
+                self._leave_out(name, str(error))
+            except Exception as error:  # whatever it sent: it must not end the run
+                logger.debug("update of %s", name, exc_info=True)
+                self._leave_out(name, f"it cannot be read ({type(error).__name__})")
             else:
-                uploads = upload_sizes(update.sizes, profile.parameters if profile else ())
-                kept = self._method.receive(name, update)
-                yield name, _Accepted(kept, count_bytes(reply.content), uploads)
+                self._round.left_out.pop(name, None)
+                yield name, accepted
+
+    def _take_in(
+        self, name: str, reply: Message, expected: Shapes, profile: Profile | None
+    ) -> _Accepted:
+        """Return the update in a reply, once it is known that it can be averaged."""
+        update = Update.from_records(reply.content, expected)
+        withheld = _is_withheld(update)
+        if update.arrays and UPLOAD_WITHHELD in update.metrics:
+            raise FedGTError("it says that its upload is withheld, and holds one")
+        if not withheld and (problem := update_error(update, expected)):
+            raise FedGTError(problem)
+        size = count_bytes(reply.content)
+        parameters = profile.parameters if profile else {}
+        uploads = upload_sizes(update.sizes, parameters)
+        if not withheld:
+            self._screening.measure(name, update, parameters)
+        # Last: from here on, the method has it.
+        kept = update if withheld else self._method.receive(name, update)
+        return _Accepted(kept, size, uploads)
+
+    def _leave_out(self, name: str, reason: str) -> None:
+        """Note why an institution's update has no use, for the journal and for itself."""
+        logger.warning("the update of %s is left out: %s", name, reason)
+        self._round.left_out[name] = shorten(reason)
+        self._notices[name] = f"the update of round {self._round.number} was left out: {reason}"
+
+    def _screen(self, current: _Round) -> list[str]:
+        """Shorten or leave out updates that would move others' models too far; return warnings."""
+        if not self.config.robust:
+            return []
+        accepted = current.accepted
+        names = [name for name, given in accepted.items() if not _is_withheld(given.update)]
+        verdict = self._screening.judge(current.number, names)
+        for name, factor in verdict.factors.items():
+            accepted[name].update = self._method.shorten(name, accepted[name].update, factor)
+        for name, reason in verdict.refused.items():
+            self._method.refuse(name)
+            del accepted[name]
+            self._leave_out(name, reason)
+        shortened = [
+            f"the update of {name} is shortened to {factor:.2g} of its length"
+            for name, factor in verdict.factors.items()
+        ]
+        return verdict.notices + shortened
 
     def _aggregate(self, current: _Round) -> RoundEvent:
         """Aggregate a round's updates and return what the journal says of it."""
-        updates = {name: given.update for name, given in current.accepted.items()}
-        report = self._method.aggregate(updates)
+        screened = self._screen(current)
+        answers = {name: given.update for name, given in current.accepted.items()}
+        updates = {name: update for name, update in answers.items() if not _is_withheld(update)}
+        # With no update at all every model stays as it is.
+        report = self._method.aggregate(updates) if updates else RoundReport()
         for given in current.accepted.values():
             given.update = replace(given.update, arrays={})  # they are not needed any more
-        for warning in report.warnings:
+        warnings = [*screened, *report.warnings, *self._note_parts(current.number, answers)]
+        for warning in warnings:
             logger.warning("round %d: %s", current.number, warning)
         institutions = {
             name: self._institution_round(name, given) for name, given in current.accepted.items()
         }
         validation = mean_metric(institutions, "val_accuracy")
-        selection = mean_metric(institutions, selection_metric(self.config.select_by))
-        best = self._update_best(current.number, selection, institutions)
+        best = self._choice.add(current.number, institutions)
         facts = {
             **report.facts,  # first: a method cannot overwrite what follows
             "round": current.number,
@@ -250,11 +359,27 @@ class FedGTStrategy(Strategy):
             "test_accuracy": mean_metric(institutions, "test_accuracy"),
             "best_round": best.number,
             "institutions": institutions,
-            "warnings": report.warnings,
-            "missing": sorted(current.members - updates.keys()),
+            "warnings": warnings,
+            "missing": sorted(current.members - current.accepted.keys()),
+            "left_out": dict(sorted(current.left_out.items())),
             "seconds": time.monotonic() - current.started,
         }
         return RoundEvent.model_validate(facts)
+
+    def _note_parts(self, number: int, updates: Mapping[str, Update]) -> list[str]:
+        """Remember who took part; return warnings of budgets that are smaller than before."""
+        warnings = []
+        for name, update in sorted(updates.items()):
+            epsilon = update.metrics.get(EPSILON)
+            before = self.last_parts[name].epsilon if name in self.last_parts else None
+            if epsilon is not None and before is not None and epsilon < before:
+                warnings.append(
+                    f"{name} says that it has spent ε {epsilon:g}, after {before:g}: its own "
+                    "account was lost, what it has released counts still"
+                )
+                epsilon = before
+            self.last_parts[name] = LastPart(number, before if epsilon is None else epsilon)
+        return warnings
 
     def _institution_round(self, name: str, given: _Accepted) -> InstitutionRound:
         facts = {
@@ -265,23 +390,6 @@ class FedGTStrategy(Strategy):
             "bytes_down": self._bytes_down.get(name, 0),
         }
         return InstitutionRound.model_validate(facts)
-
-    def _update_best(
-        self, number: int, selection: float | None, institutions: Iterable[str]
-    ) -> BestRound:
-        """Return the best round so far, this one included, by the mean of ``select-by``.
-
-        A round without validation is the best only while there has been no other.
-        """
-        best = self.best
-        sign = -1.0 if self.config.select_by == "log-loss" else 1.0
-        if (
-            best is None
-            or best.selection is None
-            or (selection is not None and sign * selection > sign * best.selection)
-        ):
-            best = self.best = BestRound(number, selection, tuple(sorted(institutions)))
-        return best
 
     def _checked(self, arrays: ArrayRecord) -> Arrays:
         """Return a starting point that was given as ``initial_arrays``.
@@ -296,6 +404,17 @@ class FedGTStrategy(Strategy):
         if problem := update_error(Update("", initial, {}), profile.parameters if profile else {}):
             raise FedGTError(f"the initial arrays do not fit the model: {problem}")
         return initial
+
+
+def shorten(reason: str) -> str:
+    """Return a reason in one line of bounded length."""
+    line = " ".join(reason[: 2 * _REASON].split())
+    return line if len(line) <= _REASON else line[: _REASON - 1] + "…"
+
+
+def _is_withheld(update: Update) -> bool:
+    """Tell whether an institution answers without arrays because its privacy budget is spent."""
+    return not update.arrays and update.metrics.get(UPLOAD_WITHHELD) == 1.0
 
 
 def upload_sizes(sizes: Mapping[str, int], parameters: Container[str]) -> dict[str, int]:

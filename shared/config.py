@@ -26,6 +26,9 @@ from shared.registry import lookup
 
 Scalar = str | int | float | bool
 
+# Of clipping bound and noise: with less noise, what is called protected would not be.
+LARGEST_CLIP_RATIO = 1000.0
+
 
 def _kebab(name: str) -> str:
     return name.replace("_", "-")
@@ -49,8 +52,10 @@ class RunConfig(BaseModel):
         "'fedgt run --data'; institutions with their own data name its folder in their "
         "node-config (data-dir)",
     )
-    setting: Literal["disjoint", "overlap", "louvain", "unbalanced"] = Field(
-        "disjoint", description="how a named dataset is divided among simulated institutions"
+    setting: Literal["disjoint", "overlap", "louvain", "unbalanced", "conflict"] = Field(
+        "disjoint",
+        description="how a named dataset is divided among simulated institutions; conflict: as "
+        "disjoint, and every second institution means the next class by a label",
     )
     data_dir: str = Field(
         "",
@@ -93,11 +98,17 @@ class RunConfig(BaseModel):
         "institution's training nodes counts the same, for rare classes",
     )
     select_by: Literal[
-        "accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision", "log-loss"
+        "accuracy",
+        "balanced-accuracy",
+        "macro-f1",
+        "roc-auc",
+        "average-precision",
+        "log-loss",
+        "calibration-error",
     ] = Field(
         "accuracy",
         description="metric whose mean over institutions, on validation nodes, chooses the best "
-        "round; roc-auc and average-precision are means over classes",
+        "round (see robust); roc-auc and average-precision are means over classes",
     )
 
     # --- the graph transformer ----------------------------------------------------------------
@@ -145,6 +156,12 @@ class RunConfig(BaseModel):
         description="representations that global nodes are cluster centres of: those before and "
         "after every layer, or the input representations for all layers (as in the paper)",
     )
+    own_model: bool = Field(
+        False,
+        description="each institution also trains a GCN for itself, which it uploads nothing of, "
+        "and predicts by the federated model, by its own or by the mean of both, whichever is "
+        "best on its validation nodes (not in the paper)",
+    )
     momentum: float = Field(
         0.9, ge=0, le=1, description="momentum of the online clustering of global nodes (γ)"
     )
@@ -156,6 +173,12 @@ class RunConfig(BaseModel):
         "entropic (sinkhorn) optimal transport, or not aligned (none); parameter updates (update); "
         "label distributions, which are then uploaded (label)",
     )
+    compare_updates: bool = Field(
+        True,
+        description="look for groups of institutions whose updates go different ways: similar data "
+        "may mean different things. Where there are some, they count as much as similarity (not in "
+        "the paper)",
+    )
     aggregation: Literal["personalised", "mean"] = Field(
         "personalised", description="weights by similarity (equation 8), or the plain mean"
     )
@@ -165,6 +188,21 @@ class RunConfig(BaseModel):
     )
     denoise_similarity: bool = Field(
         True, description="correct similarities for the privacy noise (not in the paper)"
+    )
+
+    robust: bool = Field(
+        True,
+        description="withstand careless or hostile institutions: the best round is chosen by the "
+        "mean without the largest and smallest third; updates much longer than others' are "
+        "shortened or refused; an institution that is worse off with what it was sent keeps its "
+        "own model and is averaged with those that agree with it (not in the paper)",
+    )
+
+    agreeing_only: bool = Field(
+        False,
+        description="with robust, average an institution only with those whose updates agree with "
+        "its own: for members that may be hostile or have opposite tasks; where all have the same "
+        "task it costs accuracy (not in the paper)",
     )
 
     mask_penalty: float = Field(
@@ -179,17 +217,60 @@ class RunConfig(BaseModel):
         "global-nodes",
         description="what is clipped and gets noise before upload; all: parameter updates too",
     )
+    ldp_norm: Literal["coordinate", "l1", "l2"] = Field(
+        "coordinate",
+        description="what ldp-clip bounds: each value, with Laplace noise; or the L1 norm (Laplace "
+        "noise) or the L2 norm (Gaussian noise) of all that is protected, and ε is then of the "
+        "whole upload",
+    )
     ldp_clip: float = Field(
-        1.0, gt=0, description="clipping bound of a coordinate, on a public unit scale (δ)"
+        1.0, gt=0, description="clipping bound, on a public scale of unit coordinates (δ)"
     )
     ldp_noise: float = Field(
-        0.5, gt=0, description="scale of the Laplace noise (λ); a coordinate costs ε = 2δ/λ"
+        0.5,
+        gt=0,
+        description="scale of the noise (λ), at least a thousandth of ldp-clip; a coordinate, or "
+        "with l1 an upload, costs ε = 2δ/λ",
+    )
+    ldp_update_scale: Literal["step", "one"] = Field(
+        "step",
+        description="the unit of ldp-clip and ldp-noise for parameter updates: about what a "
+        "coordinate moves in a round (learning rate times local epochs), or 1, as in the paper",
     )
     ldp_noise_seed: int = Field(
         -1,
         ge=-1,
         description="seed of the noise; -1: random noise from the operating system; "
         "otherwise the noise is repeatable, and the run is not private",
+    )
+
+    label_privacy: Literal["off", "randomised-response", "dp-sgd"] = Field(
+        "off",
+        description="differential privacy of a training node's label, with label-epsilon: labels "
+        "are exchanged at random once and for all, or gradients of single nodes are clipped and "
+        "get noise in every step (methods fedgt and fedavg)",
+    )
+    label_epsilon: float = Field(
+        4.0,
+        gt=0,
+        description="ε of a training node's label: with randomised-response of all that ever "
+        "leaves, with dp-sgd of the run's rounds",
+    )
+    gradient_clip: float = Field(
+        1.0, gt=0, description="largest L2 norm of a training node's gradient with dp-sgd"
+    )
+    private_layers: Literal["head", "all"] = Field(
+        "head",
+        description="what dp-sgd trains: the last layer, on top of weights that stay as they "
+        "began, or all; the noise grows with the number of weights",
+    )
+
+    privacy_budget: float = Field(
+        0.0,
+        ge=0,
+        description="largest ε, composed over all uploads of an institution's data in all runs, "
+        "after which it uploads nothing more, but goes on receiving and training; 0: no limit. "
+        "Of a coordinate, with noise on each",
     )
 
     # --- messages -----------------------------------------------------------------------------
@@ -218,7 +299,15 @@ class RunConfig(BaseModel):
     start_institutions: int = Field(
         0, ge=0, description="institutions to wait for before the first round; 0: min-institutions"
     )
-    round_deadline: float = Field(600.0, gt=0, description="seconds a round waits for institutions")
+    agreed_columns: str = Field(
+        "",
+        pattern="^([0-9a-f]{64})?$",
+        description="SHA-256 of the names of features and classes that institutions must have "
+        "(shared.profile.columns_digest); empty: those that most of them have",
+    )
+    round_deadline: float = Field(
+        600.0, gt=0, description="seconds a round waits for institutions at most"
+    )
     give_up_after: float = Field(
         3600.0,
         gt=0,
@@ -230,6 +319,11 @@ class RunConfig(BaseModel):
         "one process then write nothing either, not even the best model",
     )
     resume: bool = Field(False, description="continue run-name from its last checkpoint")
+    replace: bool = Field(
+        False,
+        description="set an earlier run of this run-name aside; off: where there is one, the run "
+        "is refused",
+    )
     models_memory_mb: int = Field(
         512,
         ge=0,
@@ -238,6 +332,7 @@ class RunConfig(BaseModel):
     )
 
     # --- the institution's machine ------------------------------------------------------------
+    # Of simulations alone: an institution with its own data says these in its node.toml.
     state_dir: str = Field(
         "", description="folder of the institutions' state; empty: a per-user folder"
     )
@@ -269,6 +364,13 @@ class RunConfig(BaseModel):
     def _consistent(self) -> "RunConfig":
         if self.resume and not self.checkpoints:
             raise ValueError("resume is on, but checkpoints is off: there is nothing to resume")
+        if self.ldp_clip > LARGEST_CLIP_RATIO * self.ldp_noise:
+            raise ValueError(
+                f"ldp-noise is {self.ldp_noise:g}, less than a thousandth of ldp-clip "
+                f"{self.ldp_clip:g}: that hides nothing; say ldp off, or add noise"
+            )
+        if self.label_privacy == "dp-sgd":
+            self._check_private_steps()
         if self.hidden % self.heads:
             raise ValueError(f"heads is {self.heads}, which does not divide hidden {self.hidden}")
         if (
@@ -282,6 +384,23 @@ class RunConfig(BaseModel):
                 "choose similarity update or label, or aggregation mean"
             )
         return self
+
+    def _check_private_steps(self) -> None:
+        """Refuse what would use labels beside the gradients of single nodes."""
+        allowed: dict[str, tuple[Scalar, ...]] = {
+            "method": ("fedgt", "fedavg"),
+            "class-weights": ("none",),
+            "batch-size": (0,),
+        }
+        if self.method == "fedgt":
+            allowed["similarity"] = ("hungarian", "sinkhorn", "none", "update")
+        for key, values in allowed.items():
+            if (found := getattr(self, key.replace("-", "_"))) not in values:
+                expected = " or ".join(str(value) for value in values)
+                raise ValueError(
+                    f"label-privacy is 'dp-sgd', but {key} is {found!r}: choose {expected}, or "
+                    "label-privacy randomised-response"
+                )
 
     @classmethod
     def build(
@@ -343,9 +462,12 @@ PRESETS: dict[str, dict[str, Scalar]] = {
         "global-node-sets": "input",
         "centre-fingerprints": False,
         "denoise-similarity": False,
+        "compare-updates": False,
+        "ldp-update-scale": "one",
         "ldp-clip": 0.002,
         "ldp-noise": 0.001,
         "wire-precision": "float32",
+        "robust": False,
     },
 }
 

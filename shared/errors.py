@@ -1,4 +1,4 @@
-"""The exception for errors that the user can fix."""
+"""The exceptions for errors that the user can fix."""
 
 
 class FedGTError(Exception):
@@ -6,3 +6,20 @@ class FedGTError(Exception):
 
     The command line prints it without a traceback and exits with status 2.
     """
+
+
+class RefusedError(FedGTError):
+    """An institution does not take part in a run, and says why."""
+
+    _SAYS = " refuses the run: "
+
+    def __init__(self, institution: str, reason: str) -> None:
+        super().__init__(f"{institution}{self._SAYS}{reason}")
+        self.institution = institution
+        self.reason = reason
+
+    @classmethod
+    def parse(cls, text: str) -> "RefusedError | None":
+        """Return the refusal that an error reply tells; None where it tells something else."""
+        institution, says, reason = text.partition(cls._SAYS)
+        return cls(institution, reason) if says else None

@@ -15,20 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.errors import FedGTError
+from shared.tensor_layout import (
+    PREFIX,
+    TensorEntry,
+    describe,
+    header_length,
+    parse_layout,
+    write_header,
+)
 
 Array = NDArray[Any]
 
-_DTYPES = {
-    "BOOL": np.dtype(np.bool_),
-    "U8": np.dtype(np.uint8),
-    "I8": np.dtype(np.int8),
-    "I32": np.dtype(np.int32),
-    "I64": np.dtype(np.int64),
-    "F16": np.dtype(np.float16),
-    "F32": np.dtype(np.float32),
-    "F64": np.dtype(np.float64),
-}
-_CODES = {dtype: code for code, dtype in _DTYPES.items()}
+# Bytes of a header: a coordinator's checkpoint has some tensors for each of its institutions.
+_LONGEST_HEADER = 2**26
 # Bytes of a memory-mapped file that stay in memory at most while it is copied.
 _MAPPED = 2**27
 
@@ -130,24 +129,11 @@ def write_tensors(target: Path, tensors: Mapping[str, Array], *, durable: bool =
 
     The ``safetensors`` package first makes a copy of all of them together.
     """
-    # Wide types first: then every array starts at a multiple of its item size.
-    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    header, end = {}, 0
-    for name in names:
-        array = tensors[name]
-        if array.dtype not in _CODES:
-            raise FedGTError(f"{name} is of type {array.dtype}: there is no code for it in a file")
-        start, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": _CODES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [start, end],
-        }
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
+    described = describe(tensors)
+    header = write_header(described)
     with atomic_file(target, durable=durable) as staging, staging.open("wb") as stream:
-        stream.write(len(text).to_bytes(8, "little") + text)
-        for array in release_after_reading(tensors[name] for name in names):
+        stream.write(header)
+        for array in release_after_reading(tensors[name] for name, _, _ in described):
             stream.write(np.ascontiguousarray(array).data)
 
 
@@ -175,25 +161,24 @@ def open_tensors(source: Path) -> dict[str, Array]:
 
     The ``safetensors`` package copies each tensor on reading. An institution's graph can be larger
     than the part a round needs, so the header, which is simple and documented, is parsed here.
+
+    Raises
+    ------
+    FedGTError
+        When the file is not whole, or not one that ``write_tensors`` wrote.
     """
-    size = source.stat().st_size
-    with source.open("rb") as stream:
-        header_size = int.from_bytes(stream.read(8), "little")
-        if not 0 < header_size <= size - 8:
-            raise FedGTError(f"{source} is not a whole safetensors file: write it again")
-        header = stream.read(header_size)
-    payload = np.memmap(source, dtype=np.uint8, mode="r")[8 + header_size :]
+    available = source.stat().st_size - PREFIX
     try:
-        entries = {
-            name: entry for name, entry in json.loads(header).items() if name != "__metadata__"
-        }
-        if any(entry["data_offsets"][1] > len(payload) for entry in entries.values()):
-            raise FedGTError(f"{source} is cut off: write it again")
-        return {name: _tensor(payload, entry) for name, entry in entries.items()}
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise FedGTError(f"{source} is damaged: write it again") from None
+        with source.open("rb") as stream:
+            size = header_length(stream.read(PREFIX), available, _LONGEST_HEADER)
+            layout = parse_layout(stream.read(size), available - size)
+        if not layout.tensors:
+            return {}
+        payload = np.memmap(source, dtype=np.uint8, mode="r")[PREFIX + size :]
+        return {name: _tensor(payload, entry) for name, entry in layout.tensors.items()}
+    except (FedGTError, ValueError) as error:
+        raise FedGTError(f"{source} is damaged ({error}): write it again") from None
 
 
-def _tensor(payload: Array, entry: dict[str, Any]) -> Array:
-    start, stop = entry["data_offsets"]
-    return payload[start:stop].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+def _tensor(payload: Array, entry: TensorEntry) -> Array:
+    return payload[entry.start : entry.stop].view(entry.dtype).reshape(entry.shape)

@@ -4,14 +4,14 @@ Values are float32 at both ends. On the way they may be float16 or 8-bit integer
 array's type says which, so a receiver needs no setting to read it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from shared.errors import FedGTError
 from shared.files import Array
-from shared.quantisation import count_blocks, dequantise, quantise
+from shared.quantisation import BLOCK, count_blocks, dequantise, quantise
 
 Precision = Literal["float32", "float16", "int8"]
 
@@ -29,22 +29,21 @@ def encode(
     With int8, those named in ``keep_half`` become float16. An array that the precision cannot
     express, because a value is too large or not finite, stays float32; so does any other type.
     """
-    encoded: dict[str, Array] = {}
-    scales: list[Array] = []
+    if SCALES in arrays:
+        raise FedGTError(f"an array is called '{SCALES}': that name has a meaning of its own")
+    encoded, small = dict(arrays), []
     for name, array in arrays.items():
-        if name == SCALES:
-            raise FedGTError(f"an array is called '{SCALES}': that name has a meaning of its own")
         chosen = "float16" if precision == "int8" and name in keep_half else precision
-        encoded[name] = array
         if chosen == "float32" or array.dtype != np.float32 or not np.isfinite(array).all():
             continue
         if chosen == "int8":
-            encoded[name], found = quantise(array)
-            scales.append(found)
+            small.append(name)
         elif np.abs(array).max(initial=0.0) <= _LARGEST_HALF:
             encoded[name] = array.astype(np.float16)
-    if scales:
-        encoded[SCALES] = np.concatenate(scales)
+    if small:
+        whole = [arrays[name] for name in small]
+        codes, encoded[SCALES] = quantise(_joined(whole, np.float32))
+        encoded |= zip(small, _parts(codes, whole), strict=True)
     return encoded
 
 
@@ -70,12 +69,21 @@ def decode(
     needed = sum(_count_scales(array) for array in encoded.values())
     if needed != len(scales):
         raise FedGTError(f"a message holds {len(scales)} scales, expected {needed}")
-    arrays: dict[str, Array] = {}
-    for name, array in encoded.items():
-        if name != SCALES:
-            own, scales = np.split(scales, [_count_scales(array)])
-            expected = shapes is None or list(array.shape) == list(shapes.get(name, [-1]))
-            arrays[name] = _decoded(array, own) if expected else array
+    arrays = {name: array for name, array in encoded.items() if name != SCALES}
+    wanted = [
+        name
+        for name, array in arrays.items()
+        if shapes is None or list(array.shape) == list(shapes.get(name, [-1]))
+    ]
+    small = [name for name in wanted if arrays[name].dtype == np.int8]
+    if small:
+        codes = [arrays[name] for name in small]
+        own = _scales_of(set(small), arrays, scales)
+        values = _parts(dequantise(_joined(codes, np.int8), own), codes)
+        arrays |= zip(small, values, strict=True)
+    for name in wanted:
+        if arrays[name].dtype == np.float16:
+            arrays[name] = arrays[name].astype(np.float32)
     return arrays
 
 
@@ -88,10 +96,36 @@ def encoded_sizes(encoded: Mapping[str, Array]) -> dict[str, int]:
     }
 
 
-def _decoded(array: Array, scales: Array) -> Array:
-    if array.dtype == np.int8:
-        return dequantise(array, scales)
-    return array.astype(np.float32) if array.dtype == np.float16 else array
+def _joined(arrays: Sequence[Array], kind: type[np.generic]) -> Array:
+    """Return arrays one after the other, each filled up with zeros to whole blocks.
+
+    Dozens of small arrays take longer one by one than their values alone.
+    """
+    joined = np.zeros(BLOCK * sum(count_blocks(array.size) for array in arrays), kind)
+    for array, start in zip(arrays, _starts(arrays), strict=True):
+        joined[start : start + array.size] = array.reshape(-1)
+    return joined
+
+
+def _parts(joined: Array, arrays: Sequence[Array]) -> Iterator[Array]:
+    """Yield what ``_joined`` made of each array, in its shape."""
+    for array, start in zip(arrays, _starts(arrays), strict=True):
+        yield joined[start : start + array.size].reshape(array.shape)
+
+
+def _starts(arrays: Sequence[Array]) -> Iterator[int]:
+    """Yield where each array starts among the whole blocks of all."""
+    start = 0
+    for array in arrays:
+        yield start
+        start += BLOCK * count_blocks(array.size)
+
+
+def _scales_of(names: Collection[str], arrays: Mapping[str, Array], scales: Array) -> Array:
+    """Return the scales of those int8 arrays that are named."""
+    counts = [_count_scales(array) for array in arrays.values()]
+    chosen = np.repeat([name in names for name in arrays], counts)
+    return np.asarray(scales[chosen])
 
 
 def _count_scales(array: Array) -> int:

@@ -1,5 +1,7 @@
 """Arrays as 8-bit integers with a scale for each block of values, and back."""
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ _SCALE_BITS = 17
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int8]
+Number = TypeVar("Number", np.float32, np.int8)
 
 
 def quantise(array: Floats) -> tuple[Codes, Floats]:
@@ -32,18 +35,17 @@ def quantise(array: Floats) -> tuple[Codes, Floats]:
     FedGTError
         When a value is not finite.
     """
-    values = np.asarray(array, np.float32).reshape(-1)
-    if not values.size:
-        return np.zeros(array.shape, np.int8), np.zeros(0, np.float32)
-    starts = np.arange(0, values.size, BLOCK)
-    largest = np.maximum.reduceat(np.abs(values), starts)  # NaN where a value is NaN
+    blocks = _in_blocks(np.asarray(array, np.float32))
+    # NaN where a value is NaN.
+    largest = np.maximum(blocks.max(axis=1, initial=0.0), -blocks.min(axis=1, initial=0.0))
     if not np.isfinite(largest).all():
         raise FedGTError("an array holds values that are not finite: it cannot be quantised")
     scales = _short(np.divide(largest, _LEVELS, dtype=np.float32))
     # Below this float32 loses bits: such a block is 0.
     scales = np.where(scales >= np.finfo(np.float32).tiny, scales, np.float32(0.0))
     divisors = np.where(scales > 0, scales, np.float32(np.inf))
-    codes = np.rint(values / _by_value(divisors, values.size)).astype(np.int8)
+    rounded = np.divide(blocks, divisors[:, None])
+    codes = np.rint(rounded, out=rounded).astype(np.int8).reshape(-1)[: array.size]
     return codes.reshape(array.shape), scales
 
 
@@ -62,8 +64,8 @@ def dequantise(codes: Codes, scales: Floats) -> Floats:
     if not (np.isfinite(scales) & (scales >= 0)).all():
         raise FedGTError("a scale of quantised values is not a finite number of at least 0")
     with np.errstate(over="ignore"):  # infinite where a sender's scale is absurd
-        values = codes.reshape(-1) * _by_value(scales, codes.size)
-    return values.reshape(codes.shape)
+        values = np.multiply(_in_blocks(codes), scales[:, None], dtype=np.float32)
+    return values.reshape(-1)[: codes.size].reshape(codes.shape)
 
 
 def count_blocks(size: int) -> int:
@@ -78,6 +80,11 @@ def _short(scales: Floats) -> Floats:
     return np.asarray(np.ldexp(whole, exponents - _SCALE_BITS), np.float32)
 
 
-def _by_value(scales: Floats, size: int) -> Floats:
-    """Return the scale of each value, shape (size,)."""
-    return np.repeat(scales, BLOCK)[:size]
+def _in_blocks(array: NDArray[Number]) -> NDArray[Number]:
+    """Return values in C order as rows of ``BLOCK``, with zeros after the last of them."""
+    blocks = count_blocks(array.size)
+    if array.size == blocks * BLOCK:
+        return array.reshape(blocks, BLOCK)
+    padded = np.zeros(blocks * BLOCK, array.dtype)
+    padded[: array.size] = array.reshape(-1)
+    return padded.reshape(blocks, BLOCK)

@@ -11,69 +11,138 @@ from typing import Any
 
 import click
 import typer
-from typer.core import TyperGroup
 
+from deploy.cli.command_help import command_list, with_examples
 from shared.errors import FedGTError
 
 ENTRY_POINTS = "fedgt.commands"
 
-# Where each command is, and the first line of its help, which a test compares.
+# Where each command is, and the first line of its help, which a test compares. Its group in
+# 'fedgt --help' and its example stand in command_help.py.
 _COMMANDS = {
     "demo": (
         "deploy.cli.demo:demo",
-        "Train banks each alone and with FedGT through Flower, and compare.",
+        "Train banks alone and together with FedGT, and compare.",
     ),
     "run": (
         "deploy.cli.run:run",
-        "Train a federation of simulated institutions on this machine.",
+        "Train a federation of institutions on this machine.",
+    ),
+    "report": (
+        "deploy.cli.report:report",
+        "Write the page of a run: one HTML file.",
+    ),
+    "watch": (
+        "deploy.cli.watch:watch",
+        "Show a run's page here while its rounds finish.",
+    ),
+    "track": (
+        "deploy.cli.track:track",
+        "Write a run's numbers to TensorBoard or MLflow.",
+    ),
+    "results": (
+        "deploy.cli.results:results",
+        "Write the numbers of runs as one tidy table.",
+    ),
+    "audit": (
+        "deploy.cli.audit:audit",
+        "Attack a run's uploads as its coordinator could.",
     ),
     "config": (
         "deploy.cli.config:config",
-        "Print every setting with its meaning, as a file for 'flwr run --run-config FILE'.",
+        "Print every setting of a run with its meaning.",
     ),
     "data": (
         "deploy.cli.data:app",
-        "Datasets, partitions, and an institution's own data.",
+        "Datasets, partitions, and an institution's own tables.",
     ),
     "predict": (
         "deploy.cli.predict:predict",
-        "Predict classes of an institution's nodes with the best model it has trained.",
+        "Predict classes of nodes with an institution's model.",
     ),
     "evaluate": (
         "deploy.cli.evaluate:evaluate",
-        "Measure the best model of an institution, calibrate it, and choose a threshold.",
+        "Measure and calibrate a model; choose a threshold.",
     ),
     "export": (
         "deploy.cli.export:export",
-        "Export the best model of an institution: weights, settings, schema, model card.",
+        "Export an institution's model with a model card.",
     ),
     "explain": (
         "deploy.cli.explain:explain",
-        "Explain one node's prediction: which neighbours and global nodes it leans on.",
+        "Explain the prediction of one node.",
     ),
     "provision": (
         "deploy.cli.provision:app",
-        "Keys, certificates and scripts for every machine: 'fedgt provision federation.toml'.",
+        "Make keys, certificates and scripts for every machine.",
     ),
     "doctor": (
         "deploy.cli.doctor:doctor",
-        "Check a kit: data, key, certificates, the way to the coordinator, disk, device.",
+        "Check a kit, and say what is to be done.",
+    ),
+    "policy": (
+        "deploy.cli.policy:app",
+        "Tell what an institution allows a run.",
+    ),
+    "outbound": (
+        "deploy.cli.outbound:outbound",
+        "List all that ever left an institution.",
+    ),
+    "rejoin": (
+        "deploy.cli.rejoin:rejoin",
+        "Take part again in a run whose state is lost here.",
     ),
     "launch": (
         "deploy.cli.coordinator:launch",
-        "Train the federation whose SuperLink runs here; 'run.sh' of the kit does it.",
+        "Train the federation whose SuperLink runs here.",
     ),
     "resume": (
         "deploy.cli.coordinator:resume",
-        "Continue a run whose SuperLink or ServerApp ended, from its last checkpoint.",
+        "Continue a run from its last checkpoint.",
+    ),
+    "runs": (
+        "deploy.cli.coordinator:runs",
+        "List a coordinator's runs by name.",
+    ),
+    "follow": (
+        "deploy.cli.coordinator:follow",
+        "Show the log of a run until it is over.",
+    ),
+    "stop": (
+        "deploy.cli.coordinator:stop",
+        "Stop a run; 'resume' continues it.",
+    ),
+    "status": (
+        "deploy.cli.operate:status",
+        "Show how a kit is doing: connection, round, disk, budget.",
+    ),
+    "backup": (
+        "deploy.cli.operate:backup",
+        "Save a kit with its keys, runs and state in one file.",
+    ),
+    "restore": (
+        "deploy.cli.operate:restore",
+        "Restore a kit from a backup, in a folder of its own.",
+    ),
+    "clean": (
+        "deploy.cli.operate:clean",
+        "Show what a kit no longer needs; --delete deletes it.",
     ),
 }
-# Commands of packages that may not be installed, and how to install them.
+# What the kits' scripts call, and nobody types.
+_HIDDEN = {"log": ("deploy.cli.log:log", "Pass on what comes in, and keep it in files.")}
+# Commands of a package that may not be installed.
 _ELSEWHERE = {
-    name: f"'fedgt {name}' is part of the sources: in their folder, "
-    "pip install --editable ./experiments"
-    for name in ("experiment", "bench")
+    "experiment": "Run and show the paper's tables and figures.",
+    "bench": "Measure speed and memory beside peers and limits.",
 }
+_HOW_TO_INSTALL = (
+    "'fedgt {}' is part of the sources: in their folder, pip install --editable ./experiments"
+)
+_END = """
+
+'fedgt COMMAND --help' says more, with an example. Documents: docs/ in the sources.
+"""
 
 
 class LazyCommand(click.Command):
@@ -86,25 +155,34 @@ class LazyCommand(click.Command):
     def load(self) -> click.Command:
         """Import the command."""
         found = self._load()
-        if isinstance(found, typer.Typer):
-            return typer.main.get_command(found)
-        single = typer.Typer(add_completion=False)
-        single.command(self.name)(found)
-        return typer.main.get_command(single)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(self.name)(found)
+            found = single
+        return with_examples(typer.main.get_command(found), str(self.name))
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Parse the arguments with the loaded command, which Click then invokes."""
         return self.load().make_context(*arguments, **options)
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(click.Group):
     """``fedgt``; says how to install a known command that is missing."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by groups, on one screen."""
+        formatter.write(f"Usage: fedgt COMMAND ...\n\n{self.help}\n\n")
+        formatter.write(command_list(self.commands) + _END)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command of the group."""
         found = super().get_command(ctx, cmd_name)
+        if cmd_name in _HIDDEN:
+            source, help_line = _HIDDEN[cmd_name]
+            load = EntryPoint(cmd_name, source, ENTRY_POINTS).load
+            return LazyCommand(cmd_name, help_line, load)
         if found is None and cmd_name in _ELSEWHERE:
-            raise FedGTError(_ELSEWHERE[cmd_name])
+            raise FedGTError(_HOW_TO_INSTALL.format(cmd_name))
         return found
 
 
@@ -116,7 +194,8 @@ def command_group() -> CommandGroup:
     ]
     for entry in entry_points(group=ENTRY_POINTS):
         package = entry.dist.name if entry.dist else entry.module
-        commands.append(LazyCommand(entry.name, f"Of the package {package}.", entry.load))
+        help_line = _ELSEWHERE.get(entry.name, f"Of the package {package}.")
+        commands.append(LazyCommand(entry.name, help_line, entry.load))
     return CommandGroup(
         name="fedgt",
         help="Federated node classification with scalable graph transformers, on Flower.",

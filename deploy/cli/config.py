@@ -20,7 +20,10 @@ def config(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print every setting with its meaning, as a file for 'flwr run --run-config FILE'."""
+    """Print every setting of a run with its meaning.
+
+    As a TOML file, for run.toml of a kit and for 'flwr run --run-config FILE'.
+    """
     if markdown:
         print(settings_page(), end="")
         return

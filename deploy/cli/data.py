@@ -15,7 +15,11 @@ from fedgt_client.data.stats import ClientStats, PartitionStats, partition_stats
 from fedgt_client.graph import Graph
 from shared.errors import FedGTError
 
-app = typer.Typer(help="Datasets, partitions, and an institution's own data.", no_args_is_help=True)
+app = typer.Typer(
+    help="Datasets, partitions, and an institution's own tables.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 app.add_typer(data_schema.app, name="schema")
 app.add_typer(data_import.app)
 

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from deploy.cli.data_schema import EmptyCells
 from deploy.cli.output import Json, console, fold, print_json, print_note, print_table
 from deploy.cli.steps import show_steps
+from deploy.kit_owner import kit_owner
 from fedgt_client.data.schema import Schema
 from fedgt_client.data.table_import import Summary, Tables, check_target, import_tables
 
@@ -39,6 +41,7 @@ def import_command(
         str | None,
         typer.Option(help="Column of the edges file with the links' weights. Else all are equal."),
     ] = None,
+    empty: EmptyCells = None,
     split_column: Annotated[
         str | None,
         typer.Option(help="Column with train, val, test or nothing. Else 20/40/40 by the seed."),
@@ -50,6 +53,9 @@ def import_command(
     on_duplicate: Annotated[
         OnDuplicate, typer.Option(help="An id that occurs again: an error, or keep the first row.")
     ] = OnDuplicate.error,
+    institution: Annotated[
+        str, typer.Option(help="Whose data it is. Default: whose kit --out is in, if it is in one.")
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing folder.")] = False,
     json: Json = False,
 ) -> None:
@@ -65,7 +71,8 @@ def import_command(
     in Parquet. The folder stays at the institution.
     """
     check_target(out, (nodes, edges, schema), force=force)
-    tables = Tables(nodes, edges, id_column, label, source, target, split_column, weight)
+    roles = (id_column, label, source, target, split_column, weight)
+    tables = Tables(nodes, edges, *roles)
     agreed = Schema.load(schema)
     with show_steps(quiet=json) as step:
         imported = import_tables(
@@ -73,7 +80,9 @@ def import_command(
             agreed,
             seed=seed,
             directed=directed,
+            empty=empty or (),
             keep_first=on_duplicate is OnDuplicate.first,
+            institution=institution or kit_owner(out),
             progress=step,
         )
         step(f"writing {out}")
@@ -119,4 +128,6 @@ def _print_summary(summary: Summary, out: Path) -> None:
         )
     if not summary.split["train"]:
         print_note("no node is in the training split: this institution cannot train")
-    console.print(f"schema {summary.schema_digest[:12]}", style="dim", highlight=False)
+    whose = f"of {escape(summary.institution)}, " if summary.institution else ""
+    digests = f"data {whose}{summary.graph_digest[:12]}, schema {summary.schema_digest[:12]}"
+    console.print(digests, style="dim", highlight=False)

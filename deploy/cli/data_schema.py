@@ -45,6 +45,13 @@ app = typer.Typer(
 Out = Annotated[Path, typer.Option(help="Where to write the schema, as JSON.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Columns = list[str] | None
+EmptyCells = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--empty",
+        help="A text that stands for an empty cell of a CSV file: NA, ?; may be repeated.",
+    ),
+]
 
 
 @app.command(_DEFAULT)
@@ -68,6 +75,7 @@ def propose(
     log: Annotated[
         Columns, typer.Option(help="Take the logarithm of this column's numbers, ln(1 + x).")
     ] = None,
+    empty: EmptyCells = None,
     clip: Annotated[
         float, typer.Option(min=1.0, help="Numbers are clipped at this many deviations.")
     ] = CLIP,
@@ -97,6 +105,7 @@ def propose(
         numeric=tuple(numeric or ()),
         linear=tuple(linear or ()),
         log=tuple(log or ()),
+        empty=tuple(empty or ()),
         max_categories=max_categories,
         clip=clip,
         digits=round_to,

@@ -1,6 +1,5 @@
 """``fedgt demo``: banks learn, first each alone, then together."""
 
-import logging
 import shutil
 import time
 from pathlib import Path
@@ -8,11 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.cli.output import Json, console, print_json, print_table, status_console
-from deploy.cli.progress import round_progress
+from deploy.cli.output import Json, Quiet, console, print_json, print_table, status_console
+from deploy.cli.progress import log_warnings, round_progress
+from deploy.cli.report import FILE, write_report
 from deploy.cli.run import Engine, percent, run_with_progress
 from deploy.engines.in_process import with_output_paths
-from deploy.engines.local_deployment import DATA_NOTE, three_banks, train_alone, train_together
+from deploy.engines.local_deployment import (
+    DATA_NOTE,
+    share_exact_metrics,
+    three_banks,
+    train_alone,
+    train_together,
+)
 from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import marked_processes
 from deploy.engines.simulation import INSTALL_SIMULATION, is_simulation_installed
@@ -43,23 +49,26 @@ def demo(
             "--deploy", help="A coordinator and three banks as processes, with TLS and keys."
         ),
     ] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Train banks each alone and with FedGT through Flower, and compare.
+    """Train banks alone and together with FedGT, and compare.
 
     Six banks in Flower's simulation, or with --deploy three that are started
     and connected as on machines of their own. Nothing is left running.
     """
     started = time.monotonic()
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    log_warnings(status_console)
+    show = not (json or quiet)
     if deploy:
         out = _OUT.with_name("demo-deploy")
-        results = _run_deployed(out, rounds or _DEPLOYED_ROUNDS, seed, show=not json)
+        results, run = _run_deployed(out, rounds or _DEPLOYED_ROUNDS, seed, show=show)
     else:
-        out = _OUT
-        results = _run_simulated(rounds or _ROUNDS, seed, show=not json)
+        out, run = _OUT, _OUT / "fedgt"
+        results = _run_simulated(rounds or _ROUNDS, seed, show=show)
     summary = _summary(results) | {"seconds": time.monotonic() - started, "out": str(out)}
     write_json(out / "demo.json", summary)
+    summary["page"] = str(write_report(run, out / FILE, out / "local"))
     if json:
         print_json(summary)
     else:
@@ -95,7 +104,10 @@ def _available_engine(*, show: bool) -> Engine:
     return Engine.flower if is_simulation_installed() else Engine.inprocess
 
 
-def _run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str, Result]:
+def _run_deployed(
+    out: Path, rounds: int, seed: int, *, show: bool
+) -> tuple[dict[str, Result], Path]:
+    """Return the results, and the folder of the run at the coordinator."""
     for name in ("federation", "local"):
         shutil.rmtree(out / name, ignore_errors=True)  # of an earlier demo
     values: dict[str, Scalar] = {"rounds": rounds, "seed": seed}
@@ -103,6 +115,7 @@ def _run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str,
         status_console.print(DATA_NOTE, soft_wrap=True, highlight=False)
     with marked_processes() as mark:
         federation = LocalFederation(out / "federation", three_banks(seed), mark)
+        share_exact_metrics(federation)
         with round_progress(status_console, "local", rounds, show=show) as observe:
             local = train_alone(federation, out / "local", values, observe)
         if show:
@@ -111,7 +124,7 @@ def _run_deployed(out: Path, rounds: int, seed: int, *, show: bool) -> dict[str,
         federation.start()
         with round_progress(status_console, "fedgt", rounds, show=show) as observe:
             together = train_together(federation, values, observe)
-    return {"local": local, "fedgt": together}
+    return {"local": local, "fedgt": together}, federation.run_folder("fedgt")
 
 
 def _summary(results: dict[str, Result]) -> dict[str, Any]:
@@ -135,4 +148,5 @@ def _show(summary: dict[str, Any]) -> None:
     rows = [[name, percent(by["local"]), percent(by["fedgt"])] for name, by in accuracies.items()]
     title = f"Test accuracy after {summary['rounds']} rounds"
     print_table(title, ["institution", "local only %", "FedGT %"], rows)
-    console.print(f"results: {summary['out']}", soft_wrap=True, highlight=False)
+    for name, place in (("results", summary["out"]), ("page", summary["page"])):
+        console.print(f"{name}: {place}", soft_wrap=True, highlight=False, markup=False)

@@ -20,7 +20,7 @@ def doctor(
     only: Annotated[str, typer.Option(metavar="NAME", help="Ask this question alone.")] = "",
     json: Json = False,
 ) -> None:
-    """Check a kit: data, key, certificates, the way to the coordinator, disk, device.
+    """Check a kit, and say what is to be done.
 
     At the coordinator: keys, certificates and their expiry, clock, disk, ports.
 

@@ -8,9 +8,9 @@ from rich.markup import escape
 from deploy.cli.model_options import Data, Institution, ModelFolder, Run, open_trained
 from deploy.cli.output import Json, print_json, print_table, status_console
 from deploy.cli.steps import show_steps
-from fedgt_client.assessment import Assessment, SplitAssessment, ThresholdRule, assess
-from fedgt_client.model_card import METRIC_NAMES, balance_warnings
-from fedgt_client.trained_model import Model
+from fedgt_client.predict.assessment import Assessment, SplitAssessment, ThresholdRule, assess
+from fedgt_client.predict.model import Model
+from fedgt_client.predict.model_card import METRIC_NAMES, balance_warnings
 from shared.errors import FedGTError
 
 
@@ -31,7 +31,7 @@ def evaluate(
     institution: Institution = "",
     json: Json = False,
 ) -> None:
-    """Measure the best model of an institution, calibrate it, and choose a threshold.
+    """Measure and calibrate a model; choose a threshold.
 
     Temperature and threshold are chosen on the validation nodes and kept
     beside the model, where 'predict' and 'export' find them. A threshold

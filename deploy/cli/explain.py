@@ -7,13 +7,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from deploy.cli.model_options import Data, Force, Institution, ModelFolder, Run, open_trained
+from deploy.cli.model_options import (
+    ChangedData,
+    Data,
+    Force,
+    Institution,
+    ModelFolder,
+    Run,
+    open_trained,
+)
 from deploy.cli.output import Json, print_json, print_table
 from deploy.cli.steps import show_steps
-from fedgt_client.explain import Explanation, Influence
-from fedgt_client.explain import explain as explain_node
-from fedgt_client.explanation_picture import explanation_svg
-from fedgt_client.predict import calibrated
+from fedgt_client.predict.explain import Explanation, Influence
+from fedgt_client.predict.explain import explain as explain_node
+from fedgt_client.predict.explanation_picture import explanation_svg
+from fedgt_client.predict.source import calibrated
 from shared.errors import FedGTError
 from shared.files import atomic_file
 
@@ -25,23 +33,25 @@ def explain(
     nodes: Annotated[Path | None, typer.Option(help="New nodes, as for 'predict'.")] = None,
     edges: Annotated[Path | None, typer.Option(help="New links, as for 'predict'.")] = None,
     data: Data = None,
+    changed_data: ChangedData = False,
     run: Run = "",
     institution: Institution = "",
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Explain one node's prediction: which neighbours and global nodes it leans on.
+    """Explain the prediction of one node.
 
     Attention says where the model looked. The drop is what becomes of the
     predicted class's probability when a neighbour or global node is taken
-    away, one at a time; a negative drop means that it spoke against.
+    away, one at a time; a negative drop means that it spoke against. Methods
+    without attention are explained by taking links away.
     """
     if picture is not None and picture.suffix.lower() != ".svg":
         raise FedGTError(f"{picture}: the name must end in .svg")
     if picture is not None and picture.exists() and not force:
         raise FedGTError(f"{picture} exists already: choose another file or add --force")
     with show_steps(quiet=json) as step:
-        source, base = open_trained(model, data, run, institution, step)
+        source, base = open_trained(model, data, run, institution, step, changed_data=changed_data)
         own = base.attach(nodes, edges) if nodes or edges else base
         if source.assessment is None:
             step("calibrating on the validation nodes")
@@ -69,6 +79,6 @@ def _row(one: Influence) -> list[str]:
         escape(one.name),
         escape(one.label or "–"),
         "–" if one.weight is None else f"{one.weight:.4f}",
-        f"{one.attention:.3f}",
+        "–" if one.attention is None else f"{one.attention:.3f}",
         "–" if one.drop is None else f"{one.drop:+.4f}",
     ]

@@ -8,9 +8,9 @@ import typer
 from deploy.cli.model_options import Data, Institution, ModelFolder, Run, open_trained
 from deploy.cli.output import Json, print_json
 from deploy.cli.steps import show_steps
-from fedgt_client.assessment import assess
-from fedgt_client.exported_model import CARD_FILE, export_model
-from fedgt_client.model_card import model_card
+from fedgt_client.predict.assessment import assess
+from fedgt_client.predict.exported_model import CARD_FILE, export_model
+from fedgt_client.predict.model_card import model_card
 from shared.errors import FedGTError
 
 
@@ -22,7 +22,7 @@ def export(
     institution: Institution = "",
     json: Json = False,
 ) -> None:
-    """Export the best model of an institution: weights, settings, schema, model card.
+    """Export an institution's model with a model card.
 
     Safetensors and JSON. On another machine, 'fedgt predict FOLDER --data
     GRAPH' gives the same scores. The threshold is the one that 'fedgt

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedgt_client.data.own_data import OwnData
-from fedgt_client.model_source import Source, open_source
+from fedgt_client.predict.source import Source, open_source
 from shared.errors import FedGTError
 
 Steps = Callable[[str], None]
@@ -18,6 +18,9 @@ ModelFolder = Annotated[
 Data = Annotated[
     Path | None,
     typer.Option(help="The institution's graph; by default where the model was trained."),
+]
+ChangedData = Annotated[
+    bool, typer.Option("--changed-data", help="The graph was imported again since training.")
 ]
 Run = Annotated[str, typer.Option(help="Of several runs in a kit; default: the newest model.")]
 Institution = Annotated[str, typer.Option(help="Of several institutions in the folder of a run.")]

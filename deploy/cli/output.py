@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 # Progress and notes go to standard error, so that standard output holds the result alone.

@@ -7,6 +7,7 @@ import numpy as np
 import typer
 
 from deploy.cli.model_options import (
+    ChangedData,
     Data,
     Force,
     Institution,
@@ -16,7 +17,8 @@ from deploy.cli.model_options import (
 )
 from deploy.cli.output import Json, print_json, status_console
 from deploy.cli.steps import show_steps
-from fedgt_client.predict import calibrated, check_output, write_predictions
+from fedgt_client.predict.output import check_output, write_predictions
+from fedgt_client.predict.source import calibrated
 
 
 def predict(
@@ -32,16 +34,13 @@ def predict(
         bool, typer.Option("--all", help="With --nodes: write all nodes, not the new ones alone.")
     ] = False,
     data: Data = None,
-    changed_data: Annotated[
-        bool,
-        typer.Option("--changed-data", help="The graph was imported again since training."),
-    ] = False,
+    changed_data: ChangedData = False,
     run: Run = "",
     institution: Institution = "",
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Predict classes of an institution's nodes with the best model it has trained.
+    """Predict classes of nodes with an institution's model.
 
     A row for each node: its id, the predicted class, a probability for each
     class, whether it has a label, its split in training, whether it has a
@@ -91,5 +90,8 @@ def predict(
         return
     print(f"{out}: {rows:,} nodes, by the model of {trained.describe()}")
     if unlinked:
-        note = f"{unlinked:,} of them have no link: scored by their features alone (linked = false)"
+        have = "has" if unlinked == 1 else "have"
+        note = (
+            f"{unlinked:,} of them {have} no link: scored by their features alone (linked = false)"
+        )
         status_console.print(note, markup=False, highlight=False, soft_wrap=True)

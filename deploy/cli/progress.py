@@ -1,17 +1,24 @@
-"""Progress of a run: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a run: a live table on a terminal, a line now and then elsewhere."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.live import Live
 
+from deploy.cli.round_table import RoundTable
 from fedgt_client.preprocess.progress import logger as progress_logger
 from fedgt_server.events import RoundEvent
 from fedgt_server.round_loop import Observer
 
 _LINES = 10  # in all, where there is no terminal
+
+
+def log_warnings(console: Console) -> None:
+    """Print what the program warns of, above the live table where there is one."""
+    logging.basicConfig(level=logging.WARNING, handlers=[_ConsoleHandler(console)])
 
 
 @contextmanager
@@ -20,8 +27,11 @@ def round_progress(console: Console, title: str, rounds: int, *, show: bool) -> 
     if not show:
         yield lambda _: None
     elif console.is_terminal:
-        with _preparation_lines(console), _bar(console, title, rounds) as observe:
-            yield observe
+        table = RoundTable(title, rounds)
+        # Output that is piped elsewhere must not be drawn into the terminal.
+        live = Live(table, console=console, redirect_stdout=sys.stdout.isatty())
+        with _preparation_lines(console), live:
+            yield table.observe
     else:
         console.print(f"{title}: preparing", highlight=False)
         with _preparation_lines(console):
@@ -52,29 +62,17 @@ class _ConsoleHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line."""
-        self._console.print(record.getMessage(), highlight=False)
-
-
-@contextmanager
-def _bar(console: Console, title: str, rounds: int) -> Iterator[Observer]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task(f"{title}: preparing", total=rounds)
-        yield lambda event: progress.update(
-            task, completed=event.round, description=f"{title}: {_validation(event)}"
-        )
+        self._console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
 
 
 def _line(console: Console, title: str, rounds: int, event: RoundEvent) -> None:
     number = event.round
     if number == rounds or number % max(1, rounds // _LINES) == 0:
+        answered = len(event.institutions)
         text = f"{title}: round {number}/{rounds}, {_validation(event)}"
-        console.print(text, highlight=False)
+        if event.missing:
+            text += f", {answered} of {answered + len(event.missing)} answered"
+        console.print(text, highlight=False, markup=False)
 
 
 def _validation(event: RoundEvent) -> str:

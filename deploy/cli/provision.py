@@ -31,8 +31,9 @@ class _MakeUnlessNamed(TyperGroup):
 
 app = typer.Typer(
     cls=_MakeUnlessNamed,
-    help="Keys, certificates and scripts for every machine: 'fedgt provision federation.toml'.",
+    help="Make keys, certificates and scripts for every machine.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 Out = Annotated[Path, typer.Option(help="The folder of all kits.")]

@@ -1,6 +1,6 @@
 """``fedgt run``: train a federation on this machine."""
 
-import logging
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from click.core import ParameterSource
 
-from deploy.cli.output import Json, print_json, print_table, status_console
-from deploy.cli.progress import round_progress
+from deploy.cli.output import Json, Quiet, print_json, print_note, print_table, status_console
+from deploy.cli.progress import log_warnings, round_progress
 from deploy.cli.settings import Preset, Settings, parse_settings
 from deploy.engines.in_process import (
     check_data,
@@ -25,6 +25,9 @@ from fedgt_client.data.own_folders import (
     name_institutions,
     write_institutions,
 )
+from fedgt_client.policy import Policy
+from fedgt_server.events import Accuracies
+from fedgt_server.methods import method_info
 from fedgt_server.result import Result, read_result
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
@@ -69,9 +72,10 @@ def run(
     data_dir: Annotated[Path | None, typer.Option(help="Where raw datasets lie.")] = None,
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Train a federation of simulated institutions on this machine.
+    """Train a federation of institutions on this machine.
 
     Of a dataset that is divided among them, or of own graphs, as a rehearsal.
     The folder of results has each institution's best model.
@@ -106,17 +110,25 @@ def run(
     if own:
         check_institutions(own)
         write_institutions(out, own)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        _note_refusals(configs)
+    log_warnings(status_console)
     results = {}
     for name, config in configs.items():
         done = read_result(folders[name]) if resume and compare else None
-        results[name] = done or run_with_progress(config, clients, engine, show=not json)
+        results[name] = done or run_with_progress(config, clients, engine, show=not (json or quiet))
     if compare:
         _show_comparison(results, out, json=json)
     elif json:
         print_json(results[method].model_dump() | {"out": str(out)})
     else:
         _show(results[method], out)
+
+
+def _note_refusals(configs: dict[str, RunConfig]) -> None:
+    """Say what a rehearsal does that institutions would not do with each other."""
+    for name, config in configs.items():
+        if problems := Policy().problems(config, method_info(name).uploads):
+            print_note(f"by default an institution refuses {name} so: {problems[0]}")
 
 
 def _own_folders(ctx: typer.Context, data: list[Path], more: list[Path]) -> dict[str, Path]:
@@ -149,38 +161,62 @@ def run_with_progress(config: RunConfig, clients: int, engine: Engine, *, show: 
 
 
 def _show(result: Result, out: Path) -> None:
+    measured: dict[str, Accuracies | Result] = {**result.per_client, "mean": result}
     rows = [
-        [name, percent(measured.val_accuracy), percent(measured.test_accuracy)]
-        for name, measured in result.per_client.items()
+        [
+            name,
+            percent(at.val_accuracy),
+            percent(at.test_accuracy),
+            percent(at.test_majority_share),
+            percent(at.test_balanced_accuracy),
+        ]
+        for name, at in measured.items()
     ]
-    rows.append(["mean", percent(result.val_accuracy), percent(result.test_accuracy)])
     title = f"{result.method}, best round {result.best_round} of {result.rounds}"
-    print_table(title, ["institution", "validation %", "test %"], rows)
+    columns = ["institution", "validation %", "test %", "largest class %", "balanced %"]
+    print_table(title, columns, rows)
+    for name, why in result.missing.items():
+        print_note(f"the means are without {name}: it {why}")
+    for warning in result.warnings:
+        print_note(warning)
     print(f"results: {out}")
 
 
 def _show_comparison(results: dict[str, Result], out: Path, *, json: bool) -> None:
-    """Write, and print, the test accuracy of every institution with every method."""
+    """Write, and print, what every institution reaches with every method."""
     write_json(out / "comparison.json", {name: r.model_dump() for name, r in results.items()})
     if json:
         print_json(
             {"out": str(out), "methods": {name: r.model_dump() for name, r in results.items()}}
         )
         return
+    every = list(results.values())
     institutions = sorted({name for result in results.values() for name in result.per_client})
-    rows = [
-        [name, *(percent(_test_accuracy(result, name)) for result in results.values())]
-        for name in institutions
-    ]
-    rows.append(["mean", *(percent(result.test_accuracy) for result in results.values())])
-    title = "Test accuracy, %"
-    print_table(title, ["institution", *results], rows)
+    for title, metric in (
+        ("Test accuracy, %", "test_accuracy"),
+        ("Mean recall, %", "test_balanced_accuracy"),
+    ):
+        rows = [
+            [name, *(percent(getattr(at.per_client.get(name), metric, None)) for at in every)]
+            for name in institutions
+        ]
+        rows.append(["mean", *(percent(getattr(at, metric)) for at in every)])
+        columns = [*results]
+        if metric == "test_accuracy":  # as high without any model
+            columns.append("largest class")
+            for row, name in zip(rows, [*institutions, None], strict=True):
+                row.append(percent(_largest_class(every, name)))
+        print_table(title, ["institution", *columns], rows)
     print(f"results: {out}")
 
 
-def _test_accuracy(result: Result, institution: str) -> float | None:
-    measured = result.per_client.get(institution)
-    return measured.test_accuracy if measured else None
+def _largest_class(results: Sequence[Result], institution: str | None) -> float | None:
+    """Return the share of the largest class among the test nodes; None: mean over institutions."""
+    for result in results:
+        measured = result if institution is None else result.per_client.get(institution)
+        if measured is not None and measured.test_majority_share is not None:
+            return measured.test_majority_share
+    return None
 
 
 def percent(share: float | None) -> str:

@@ -16,6 +16,7 @@ class InstitutionKit:
     """Where the kit is, who it is for, and what it connects to."""
 
     folder: Path
+    federation: str
     institution: str
     coordinator: Address
     node: NodeConfig
@@ -27,8 +28,9 @@ class InstitutionKit:
         facts = read_toml(source)
         with _report_damage(source):
             address = Address.parse(str(facts["coordinator"]))
-            institution = str(facts["institution"])
-        return cls(folder, institution, address, read_node_file(folder / NODE_FILE))
+            federation, institution = str(facts["federation"]), str(facts["institution"])
+        node = read_node_file(folder / NODE_FILE)
+        return cls(folder, federation, institution, address, node)
 
     @property
     def data_dir(self) -> Path:

@@ -12,6 +12,7 @@ from deploy.doctor.kit import InstitutionKit
 from deploy.flower import FLOWER_VERSION
 from deploy.provision.kit_files import PRIVATE_FILE
 from deploy.provision.pki import WARN_DAYS, days_left, fingerprint, load_certificate, load_node_key
+from fedgt_client.data.provenance import SHOWN, read_provenance
 from fedgt_client.data.schema import Schema
 from fedgt_client.graph import Graph
 from shared.errors import FedGTError
@@ -118,8 +119,13 @@ def check_data(kit: InstitutionKit) -> Check:
         return failed(
             "data", "no node is in the training split", "import it with labels to train on"
         )
+    digest = graph.digest()
+    if problem := read_provenance(kit.data_dir).problem(kit.institution, digest):
+        remedy = "name this institution's own folder in node.toml (data-dir), or import it again"
+        return failed("data", problem, remedy)
     agreed = "as schema.json says" if schema else "no schema.json to compare with"
-    return ok("data", f"{graph.num_nodes:,} nodes, {graph.num_edges:,} links, {agreed}")
+    size = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} links"
+    return ok("data", f"{size}, {agreed}, digest {digest[:SHOWN]}")
 
 
 def _schema_mismatch(graph: Graph, schema: Schema) -> str | None:

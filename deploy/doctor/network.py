@@ -10,6 +10,7 @@ from deploy.doctor.check import Check, State, failed, ok, skipped, warning
 from deploy.doctor.kit import InstitutionKit
 from deploy.flower.fleet import Admission, ask_admission
 from deploy.provision.pki import WARN_DAYS, load_node_key
+from deploy.supernode_record import flower_folder, running_supernode
 from shared.errors import FedGTError
 
 _TIMEOUT = 10.0  # seconds
@@ -86,10 +87,10 @@ def check_admission(kit: InstitutionKit) -> Check:
     except (FedGTError, OSError):
         return skipped(name, "no usable key")
     root_certificates = (kit.folder / "ca.crt").read_bytes()
-    answer, message = ask_admission(str(kit.coordinator), root_certificates, key, _TIMEOUT)
-    match answer:
+    answer = ask_admission(str(kit.coordinator), root_certificates, key, _TIMEOUT)
+    match answer.admission:
         case Admission.known:
-            return ok(name, "the coordinator knows this key")
+            return _connection(kit, answer.connected)
         case Admission.unknown:
             remedy = "send node.pub to the coordinator, who then runs register.sh"
             return failed(name, "the coordinator does not know this key, or revoked it", remedy)
@@ -97,4 +98,21 @@ def check_admission(kit: InstitutionKit) -> Check:
             return failed(name, "the clocks differ too much", "set this machine's clock (NTP)")
         case Admission.refused:
             remedy = "ask the coordinator; flwr must have the same version on both sides"
-            return failed(name, f"the coordinator answers: {message}", remedy)
+            return failed(name, f"the coordinator answers: {answer.message}", remedy)
+
+
+def _connection(kit: InstitutionKit, connected: str) -> Check:
+    """Say whether a supernode with this key is connected, and whether it is this kit's."""
+    name, known = "admission", "the coordinator knows this key"
+    if not connected:
+        return ok(name, known)
+    own = running_supernode(flower_folder(kit.folder))
+    if own and own.connected:
+        return ok(name, f"{known}; this supernode is connected {connected}")
+    return warning(
+        name,
+        f"another supernode with this key is connected, {connected}",
+        "wait a minute if that was this machine's own and it was killed; if it is not yours, ask "
+        f"the coordinator for a new key: 'fedgt provision revoke {kit.institution}', then "
+        f"'fedgt provision federation.toml --readmit {kit.institution}' and ./register.sh",
+    )

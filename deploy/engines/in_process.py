@@ -55,8 +55,11 @@ def run_in_process(config: RunConfig, clients: int, observe: Observer = lambda _
 def run_institutions(
     config: RunConfig, nodes: list[NodeConfig], observe: Observer = lambda _: None
 ) -> Result:
-    """Run institutions that say where their data is, as supernodes do, in this process."""
-    here = {"worker": False, "keep-state": config.checkpoints}
+    """Run institutions that say where their data is, as supernodes do, in this process.
+
+    It is a rehearsal: this user decides all, and nothing leaves the machine.
+    """
+    here = {"worker": False, "keep-state": config.checkpoints, "rehearsal": True}
     node_configs = [node.to_flower() | here for node in nodes]
     clients.clear()  # of an earlier run in this process
     grid = InProcessGrid(app, node_configs, config.to_flower())

@@ -5,6 +5,7 @@ from pathlib import Path
 from deploy.engines.in_process import run_institutions, with_output_paths
 from deploy.engines.journal_tail import JournalTail, follow_run
 from deploy.engines.local_federation import LocalFederation
+from deploy.node_file import NODE_FILE
 from deploy.settings import resolve_settings
 from fedgt_client.data.consortium import DEFAULT_BANKS, KINDS
 from fedgt_client.data.partition import institution_graphs
@@ -43,6 +44,14 @@ def train_alone(
     ]
     config = resolve_settings(with_output_paths({**values, "method": "local"}, out, len(hosts)))
     return run_institutions(config, nodes, observe)
+
+
+def share_exact_metrics(federation: LocalFederation) -> None:
+    """Let these banks, which nobody owns, tell their accuracies as they are."""
+    for host in federation.institutions.values():
+        source = host.folder / NODE_FILE
+        text = source.read_text().replace('# share-metrics = "rounded"', 'share-metrics = "exact"')
+        source.write_text(text)
 
 
 def train_together(

@@ -25,7 +25,7 @@ def resumable_config(results: Path, name: str = "") -> RunConfig:
         When there is nothing to continue, in a line that says why.
     """
     folder = _run_folder(results, name)
-    if any(isinstance(event, EndEvent) for event in Journal(folder / "journal.jsonl").read()):
+    if is_finished(folder):
         raise FedGTError(f"the run '{folder.name}' is finished: there is nothing to resume")
     _wait_until_unlocked(folder)
     checkpoint = Checkpoints(folder / "checkpoints").newest()
@@ -35,8 +35,17 @@ def resumable_config(results: Path, name: str = "") -> RunConfig:
             "start it again with ./run.sh"
         )
     # A run without a name of its own is known by the number that Flower gave it.
-    values = checkpoint.facts.config | {"resume": True, "run-name": folder.name}
+    values = checkpoint.facts.config | {
+        "resume": True,
+        "replace": False,
+        "run-name": folder.name,
+    }
     return RunConfig.build(values)
+
+
+def is_finished(folder: Path) -> bool:
+    """Tell whether the run in ``folder`` has played all its rounds."""
+    return any(isinstance(event, EndEvent) for event in Journal(folder / "journal.jsonl").read())
 
 
 def _run_folder(results: Path, name: str) -> Path:
@@ -56,7 +65,6 @@ def _wait_until_unlocked(folder: Path) -> None:
     while is_locked(folder):
         if time.monotonic() > deadline:
             raise FedGTError(
-                f"the run '{folder.name}' is still running: './flwr.sh list fedgt' shows it, "
-                "'./flwr.sh stop RUN fedgt' ends it"
+                f"the run '{folder.name}' is still running: 'fedgt stop {folder.name}' ends it"
             )
         time.sleep(_POLL)

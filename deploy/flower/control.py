@@ -7,19 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from flwr.app import UserConfig
 from flwr.common.constant import Status, SubStatus
-from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.common.serde import fab_to_proto, user_config_from_proto, user_config_to_proto
 from flwr.proto.control_pb2 import (
     ListNodesRequest,
     ListRunsRequest,
     RegisterNodeRequest,
     StartRunRequest,
+    StopRunRequest,
     StreamLogsRequest,
     UnregisterNodeRequest,
 )
+from flwr.supercore.constant import NodeStatus
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -48,6 +51,27 @@ class RunState:
         """Whether the ServerApp ran to its end without an exception."""
         return self.status == Status.FINISHED and self.sub_status == SubStatus.COMPLETED
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the operator has ended it."""
+        return self.status == Status.FINISHED and self.sub_status == SubStatus.STOPPED
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run that the SuperLink knows."""
+
+    run_id: int
+    name: str  # its run-name, or its number
+    results_dir: str
+    state: RunState
+    started: str  # ISO 8601; empty: not yet
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, however."""
+        return self.state.status == Status.FINISHED
+
 
 @dataclass(frozen=True)
 class RegisteredNode:
@@ -55,6 +79,9 @@ class RegisteredNode:
 
     node_id: int
     name: str
+    is_online: bool = False
+    since: str = ""  # when it connected last, ISO 8601
+    seen: str = ""  # when it left last
 
 
 class ControlClient:
@@ -83,11 +110,29 @@ class ControlClient:
         found = self._client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id].status
         return RunState(found.status, found.sub_status, found.details)
 
+    def runs(self) -> list[ListedRun]:
+        """Return all runs, oldest first."""
+        found = self._client.ListRuns(ListRunsRequest()).run_dict
+        return sorted(
+            (_listed(run_id, run) for run_id, run in found.items()),
+            key=lambda run: (run.started or "9", run.run_id),
+        )
+
+    def stop_run(self, run_id: int) -> bool:
+        """Stop a run; return whether there was anything to stop."""
+        return bool(self._client.StopRun(StopRunRequest(run_id=run_id)).success)
+
     def registered_nodes(self) -> dict[bytes, RegisteredNode]:
         """Return all registered nodes by the bytes of their public key."""
         nodes = self._client.ListNodes(ListNodesRequest()).nodes_info
         return {
-            node.public_key: RegisteredNode(node.node_id, node.name)
+            node.public_key: RegisteredNode(
+                node.node_id,
+                node.name,
+                node.status == NodeStatus.ONLINE,
+                node.last_activated_at,
+                node.last_deactivated_at,
+            )
             for node in nodes
             if node.status != _UNREGISTERED
         }
@@ -99,6 +144,18 @@ class ControlClient:
     def unregister_node(self, node_id: int) -> None:
         """Refuse a node's key from now on."""
         self._client.UnregisterNode(UnregisterNodeRequest(node_id=node_id))
+
+
+def _listed(run_id: int, run: Any) -> ListedRun:
+    config = user_config_from_proto(run.override_config)
+    status = run.status
+    return ListedRun(
+        run_id,
+        str(config.get("run-name") or run_id),
+        str(config.get("results-dir") or "runs"),
+        RunState(status.status, status.sub_status, status.details),
+        run.running_at or run.starting_at or run.pending_at,
+    )
 
 
 class _OperatorInterceptor:

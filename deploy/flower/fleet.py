@@ -1,5 +1,6 @@
 """Fleet API, as a supernode uses it."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 import grpc
@@ -12,10 +13,14 @@ from flwr.supercore.grpc import create_channel
 from flwr.supercore.interceptors import RuntimeVersionClientInterceptor
 
 from deploy.flower import public_key_to_bytes
+from shared.text import plain_line
 
-# Flower refuses an interval of 0, but only after it has found the key: so the question changes
-# nothing at the coordinator, and does not disturb a supernode that is connected.
-_NO_HEARTBEAT = 0.0
+# FedGT's SuperLink takes an interval of 0 for the doctor's question. Flower's own refuses it, but
+# only after it has found the key. Neither disturbs a supernode that is connected.
+NO_HEARTBEAT = 0.0
+# The header of the answer: since when, and from where, a supernode with this key is connected.
+CONNECTED = "fedgt-connected"
+_LONGEST = 200  # characters of it
 
 
 class Admission(StrEnum):
@@ -27,10 +32,19 @@ class Admission(StrEnum):
     refused = "refused"  # for another reason
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What the Fleet API answers to a key."""
+
+    admission: Admission
+    message: str = ""
+    connected: str = ""  # since when and from where a supernode with this key is; empty: none
+
+
 def ask_admission(
     address: str, root_certificates: bytes, key: ec.EllipticCurvePrivateKey, timeout: float
-) -> tuple[Admission, str]:
-    """Ask the Fleet API, like a supernode, whether it knows ``key``; also return its message."""
+) -> Answer:
+    """Ask the Fleet API, like a supernode, whether it knows ``key``."""
     channel = create_channel(
         address,
         insecure=False,
@@ -41,14 +55,15 @@ def ask_admission(
         ],
     )
     request = ActivateNodeRequest(
-        public_key=public_key_to_bytes(key.public_key()), heartbeat_interval=_NO_HEARTBEAT
+        public_key=public_key_to_bytes(key.public_key()), heartbeat_interval=NO_HEARTBEAT
     )
     with channel:
         try:
-            FleetStub(channel).ActivateNode(request, timeout=timeout)
+            _, call = FleetStub(channel).ActivateNode.with_call(request, timeout=timeout)
         except grpc.RpcError as error:
-            return _admission(error.code(), error.details() or "")
-    return Admission.known, ""
+            return Answer(*_admission(error.code(), error.details() or ""))
+        headers = dict(call.trailing_metadata() or ())
+    return Answer(Admission.known, connected=plain_line(str(headers.get(CONNECTED, "")), _LONGEST))
 
 
 def _admission(status: grpc.StatusCode, details: str) -> tuple[Admission, str]:

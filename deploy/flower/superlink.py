@@ -1,5 +1,6 @@
 """Flower's SuperLink, whose control API asks for the operator's secret."""
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ from flwr.common.constant import (
 )
 from flwr.supercore.address import resolve_bind_address
 
+from deploy.flower.fleet_guard import fleet_guard
 from deploy.flower.operator_guard import OperatorGuard
 from deploy.flower.patching import module, replace
 from deploy.flower.superexec import App, new_secret, start_superexec
@@ -59,6 +61,36 @@ def run_superlink(operator_secret: Callable[[], bytes]) -> None:
                 ["--root-certificates", config.ssl_ca_certfile, "--app", App.server],
             )
 
-    replace(program, _parse_superlink_lifespan_config=configure, SuperLinkLifespan=Lifespan)
+    replace(
+        program,
+        _parse_superlink_lifespan_config=configure,
+        SuperLinkLifespan=Lifespan,
+        FleetServicer=fleet_guard(program.FleetServicer),
+        get_uvicorn_log_config=without_access_lines(program.get_uvicorn_log_config),
+    )
     replace(service, create_app=create_guarded)
     program.flower_superlink()
+
+
+class RefusedRequests(logging.Filter):
+    """Keeps the access lines of requests that were refused or failed, and no others."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is kept."""
+        status = record.args[4] if isinstance(record.args, tuple) and len(record.args) > 4 else 0
+        return not isinstance(status, int) or status >= 400
+
+
+def without_access_lines(config: Callable[[int], dict[str, Any]]) -> Callable[[int], Any]:
+    """Return Flower's configuration of the log without a line for every request.
+
+    Processes of a run ask every few seconds: tens of megabytes a day.
+    """
+
+    def quiet(level: int) -> dict[str, Any]:
+        found = config(level)
+        found["filters"]["refused"] = {"()": RefusedRequests}
+        found["handlers"]["access"]["filters"].append("refused")
+        return found
+
+    return quiet

@@ -3,23 +3,33 @@
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import ERROR
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import grpc
 from flwr.app import Error, Message, UserConfig
 from flwr.common.config import parse_config_args
-from flwr.common.constant import ISOLATION_MODE_PROCESS, ISOLATION_MODE_SUBPROCESS, ErrorCode
+from flwr.common.constant import (
+    ISOLATION_MODE_PROCESS,
+    ISOLATION_MODE_SUBPROCESS,
+    ErrorCode,
+    Status,
+)
 from flwr.supercore import log
 from flwr.supercore.address import resolve_bind_address
 from flwr.supercore.constant import TaskType
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.utils import get_flwr_home
 
 from deploy.flower.patching import module, replace
 from deploy.flower.superexec import new_secret, start_superexec
 from shared.errors import FedGTError
+
+_RUN_CHECK = 15.0  # seconds
 
 Refusal = Callable[[bytes], str | None]  # why a bundle may not run
 
@@ -40,6 +50,20 @@ class SupernodeSettings:
     node_config: UserConfig  # what the app is told of the institution
     refusal: Refusal
     superexec: Sequence[str]  # options
+    listener: "Listener"
+
+
+class Listener(Protocol):
+    """What is told of the connection to the coordinator."""
+
+    def connected(self) -> None:
+        """Take note that the supernode was let in; called again and again."""
+
+    def received(self, run: int, round_number: str) -> None:
+        """Take note of a message."""
+
+    def over(self, run: int) -> None:
+        """Take note that a run is over, of which there was a message."""
 
 
 class _RefusedError(Exception):
@@ -68,9 +92,11 @@ def run_supernode(
         nonlocal superexec
         config, ours = parse(), settings()
         config.node_config = ours.node_config
-        replace(connection, _pull_and_store_message=with_approval(connection, ours.refusal))
+        pull = with_approval(connection, ours.refusal, ours.listener.received)
+        replace(connection, _pull_and_store_message=with_listener(pull, ours.listener))
         if config.isolation == ISOLATION_MODE_SUBPROCESS:
-            tls = make_tls(get_flwr_home() / f"runtime-{config.port}", config.host)
+            name = ours.node_config.get("institution") or config.port
+            tls = make_tls(get_flwr_home() / f"runtime-{name}", config.host)
             superexec = ["--root-certificates", tls.authority, *ours.superexec]
             config.isolation = ISOLATION_MODE_PROCESS
             config.superexec_auth_secret = new_secret()
@@ -101,7 +127,48 @@ def _end_with(process: "subprocess.Popen[bytes]") -> None:
     os._exit(1)
 
 
-def with_approval(connection: Any, refusal: Refusal) -> Callable[..., int | None]:
+def with_listener(
+    pull: Callable[..., int | None], listener: Listener, pause: float = _RUN_CHECK
+) -> Callable[..., int | None]:
+    """Return a function that receives a message and tells ``listener``.
+
+    While there are no messages, it asks every ``pause`` seconds whether their runs are over:
+    a run that failed or was stopped sends no last message.
+    """
+    runs: set[int] = set()
+    asked = time.monotonic()
+
+    def pull_and_tell(**arguments: Any) -> int | None:
+        nonlocal asked
+        listener.connected()
+        run_id = pull(**arguments)
+        if run_id is not None:
+            runs.add(run_id)
+        elif runs and time.monotonic() - asked >= pause:
+            asked = time.monotonic()
+            for run in sorted(runs):
+                if _is_over(arguments["get_run"], run):
+                    runs.discard(run)
+                    listener.over(run)
+        return run_id
+
+    return pull_and_tell
+
+
+def _is_over(get_run: Callable[[int], Any], run: int) -> bool:
+    try:
+        return bool(get_run(run).status.status == Status.FINISHED)
+    except grpc.RpcError as error:
+        # Flower's own SuperLink refuses to speak of it.
+        found = FlowerError.from_json(error.details())
+        return found is not None and found.code == ApiErrorCode.FLEET_RUN_STATUS_NOT_ALLOWED
+
+
+def with_approval(
+    connection: Any,
+    refusal: Refusal,
+    received_one: Callable[[int, str], None] = lambda _run, _round: None,
+) -> Callable[..., int | None]:
     """Return Flower's function that receives a message, with a look at the bundle of its run."""
     pull = connection._pull_and_store_message
 
@@ -111,7 +178,9 @@ def with_approval(connection: Any, refusal: Refusal) -> Callable[..., int | None
 
         def receive_and_remember() -> Any:
             found = receive()
-            received.extend([found[0]] if found else [])
+            if found:
+                received.append(found[0])
+                received_one(found[0].metadata.run_id, found[0].metadata.group_id)
             return found
 
         def get_app_run(run_id: int) -> Any:

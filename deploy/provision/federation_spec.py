@@ -119,7 +119,12 @@ class InstitutionSpec(_Section):
     name: Name
     data_dir: Place = "data"
     state_dir: Place = "state"
-    port: Port = Field(9094, description="of the supernode's runtime API, on loopback only")
+    port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="of the supernode's runtime API, on loopback only; 0: a free one at each start",
+    )
     own_key: bool = Field(False, description="the institution makes its key pair itself")
     public_key: str = Field("", description="file with the public half of that pair, once sent")
 
@@ -159,7 +164,7 @@ class FederationSpec(_Section):
             document = tomllib.loads(source.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise FedGTError(f"{source}: no such file") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise FedGTError(f"{source} is not valid TOML: {error}") from None
         try:
             return cls.model_validate(document)

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from deploy.flower.superexec import new_secret
 from deploy.operator_secret import OPERATOR_SECRET, new_operator_secret
+from deploy.policy_text import policy_text
 from deploy.provision import pki
 from deploy.provision.certificates import make_authority, make_server_certificate
 from deploy.provision.federation_spec import FederationSpec, InstitutionSpec
 from deploy.provision.kit_files import KitWriter, private_folder
 from deploy.provision.registered_keys import COORDINATOR, RegisteredKeys
 from deploy.provision.rendering import render, render_toml
+from deploy.provision.wheel import lock_bytes, wheel_bytes, wheel_name
 from fedgt_client.data.schema import Schema
 from fedgt_client.node import NodeConfig
 from shared.errors import FedGTError
@@ -152,11 +154,23 @@ class _KitMaker:
             private_folder(folder / place)
         for name in ("start-superlink.sh", "register.sh", "run.sh", "resume.sh", "flwr.sh"):
             self._writer.write(folder / name, render(name, values), executable=True)
+        unit = f"fedgt-{federation.name}-coordinator"
+        self._software(folder, "server", {"unit": unit, "start": "start-superlink.sh"})
         self._writer.write(folder / "environment.sh", render("environment.sh", {}))
         self._writer.write(folder / "control.toml", render_toml("control.toml", control))
         self._writer.write(folder / COMPOSE, render("coordinator.compose.yml", values))
         self._writer.write(folder / "README.md", render("coordinator.md", values))
         self._writer.write_once(folder / "run.toml", render_toml("run.toml", settings))
+
+    def _software(self, folder: Path, side: str, service: dict[str, str]) -> None:
+        """Write FedGT itself, what it needs with hashes, and how to run it as a service."""
+        for old in folder.glob("fedgt-*.whl"):
+            if old.name != wheel_name():
+                old.unlink()
+        self._writer.write(folder / wheel_name(), wheel_bytes())
+        self._writer.write(folder / "requirements.lock", lock_bytes(side))
+        self._writer.write(folder / "install.sh", render("install.sh", {}), executable=True)
+        self._writer.write(folder / "service.sh", render("service.sh", service), executable=True)
 
     # --- an institution -----------------------------------------------------------------------
 
@@ -191,13 +205,18 @@ class _KitMaker:
         self._writer.write(folder / "ca.crt", (self.out / COORDINATOR / "ca.crt").read_bytes())
         start = "start-supernode.sh"
         self._writer.write(folder / start, render(start, values), executable=True)
+        unit = f"fedgt-{self.federation.name}-{name}"
+        self._software(folder, "client", {"unit": unit, "start": start})
         self._writer.write(folder / "environment.sh", render("environment.sh", {}))
         self._writer.write(folder / "kit.toml", render_toml("kit.toml", kit))
         self._writer.write(folder / COMPOSE, render("institution.compose.yml", values | mounted))
         self._writer.write(folder / "README.md", render("institution.md", values))
         if self._schema is not None:
             self._writer.write(folder / "schema.json", self._schema)
-        self._writer.write_once(folder / "node.toml", render_toml("node.toml", node.to_flower()))
+        limits = {"federations": [self.federation.name], "coordinators": [values["address"]]}
+        settings = render_toml("node.toml", node.to_flower())
+        policy = f"\n{policy_text(limits)}".encode()
+        self._writer.write_once(folder / "node.toml", settings + policy)
         mark = pki.fingerprint(public) if public else None
         self.result.institutions.append(Kit(name, folder, state, mark))
 

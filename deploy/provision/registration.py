@@ -35,10 +35,12 @@ def register(kit: Path) -> RegistrationChanges:
 
 
 def _register_with_retries(keys: RegisteredKeys, client: ControlClient) -> RegistrationChanges:
-    """Retry on server errors: a SuperLink that just started may not have its database yet."""
+    """Wait for a SuperLink that was just started: for its port, and then for its database."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return _register(keys, client)
+        except httpx.ConnectError:
+            time.sleep(_PAUSE)
         except httpx.HTTPStatusError as error:
             if not error.response.is_server_error:
                 raise

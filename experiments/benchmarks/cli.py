@@ -13,7 +13,9 @@ from shared.errors import FedGTError
 from shared.files import atomic_file
 
 app = typer.Typer(
-    help="Speed and memory beside a peer or a limit, measured here.", no_args_is_help=True
+    help="Measure speed and memory beside peers and limits.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Nodes = Annotated[
@@ -149,6 +151,32 @@ def import_command(
     from experiments.benchmarks import imports as benchmark
 
     _show(benchmark.bench(nodes, edges, to_terminal()), json)
+
+
+@app.command()
+def attacks(
+    only: Annotated[
+        str, typer.Option(metavar="TEXT", help="Of the rows only those whose name holds this.")
+    ] = "",
+    seed: Annotated[
+        list[int] | None, typer.Option(min=0, help="Seeds; default: 0, 1 and 2.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of each run.")] = 15,
+    records: Annotated[
+        Path, typer.Option(help="File of runs that are over; others are added.", show_default=False)
+    ] = RESULTS / "attacks.jsonl",
+    json: Json = False,
+) -> None:
+    """Measure what institutions that attack do to the others, by attack and defence."""
+    from experiments.benchmarks import attacks as benchmark
+
+    chosen = [case for case in benchmark.cases() if only in f"{case.defence}: {case.attack}"]
+    if not chosen:
+        raise FedGTError(
+            f"--only is '{only}', which is in no row: see 'fedgt bench attacks --help'"
+        )
+    seeds = seed or benchmark.SEEDS
+    _show(benchmark.bench(chosen, seeds, rounds, records, to_terminal()), json)
 
 
 @app.command()

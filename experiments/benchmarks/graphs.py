@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fedgt_client.graph import Graph, undirected
+from fedgt_client.csr import undirected
+from fedgt_client.graph import Graph
 from shared.registry import lookup
 
 Integers = NDArray[np.int64]

@@ -19,6 +19,7 @@ class NoOp(ClientMethod):
     """Uploads arrays of FedGT's names and shapes that are the same in every round."""
 
     private_updates = True
+    uploads = FedGT.uploads
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         self._initial = FedGT(graph, config, institution).initial_arrays()

@@ -48,7 +48,9 @@ def _painters() -> Mapping[str, Callable[[Experiment, Records], Any]]:
 
     accuracy = ("main-disjoint", "main-overlap", "louvain", "unbalanced", "similarity")
     return {
-        **dict.fromkeys((*accuracy, "ablation", "masks", "sampling"), bars.accuracy_points),
+        **dict.fromkeys(
+            (*accuracy, "ablation", "conflict", "masks", "sampling"), bars.accuracy_points
+        ),
         "cost": bars.cost_bars,
         "convergence": curves.convergence,
         "hyper": curves.hyper,

@@ -66,7 +66,12 @@ def hyper(item: Experiment, records: Records) -> Figure:
     cell = item.jobs[0].cell
     for panel, (key, values) in zip(figure.subplots(1, len(HYPER)), HYPER.items(), strict=True):
         rows = [_row_of(item, key, value) for value in values]
-        _line(panel, values, [Entry.of(accuracies(records, cell, row)) for row in rows], None)
+        _line(
+            panel,
+            values,
+            [Entry.of([*accuracies(records, cell, row).values()]) for row in rows],
+            None,
+        )
         panel.set_xlabel(_SYMBOLS[key])
         panel.set_xticks([float(value) for value in values])
     figure.axes[0].set_ylabel("test accuracy in %", fontsize=8)
@@ -101,9 +106,11 @@ def ldp(item: Experiment, records: Records) -> Figure:
     for scope in ("global nodes", "all"):
         jobs = {ldp_budget(job)[1]: job for job in item.jobs if _of_scope(job, scope)}
         noises = [noise for noise in LDP_NOISE if noise in jobs]
-        entries = [Entry.of(accuracies(records, cell, jobs[noise].row)) for noise in noises]
+        entries = [
+            Entry.of([*accuracies(records, cell, jobs[noise].row).values()]) for noise in noises
+        ]
         _line(left, noises, entries, f"noise on {scope}")
-    without = Entry.of(accuracies(records, cell, "fedgt-noldp"))
+    without = Entry.of([*accuracies(records, cell, "fedgt-noldp").values()])
     if without.mean is not None:
         left.axhline(without.mean, color="grey", linestyle="--", label="no noise")
     # Set, for there may be nothing yet to find them from.

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fedgt_client.csr import undirected
 from fedgt_client.data import ogb
-from fedgt_client.graph import Graph, undirected
+from fedgt_client.graph import Graph
 from shared.errors import FedGTError
 from shared.files import atomic_file
 

@@ -17,6 +17,7 @@ from fedgt_client.data.table_files import TableFile
 from shared.errors import FedGTError
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_DECIMAL_COMMA = r"^[+-]?[0-9.]*,[0-9]+$"
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]+)\.0+")
 # Doubles represent every whole number up to this one exactly.
 _EXACT = 2.0**53
@@ -100,6 +101,22 @@ def is_numeric_text(text: pa.ChunkedArray) -> bool:
     return True
 
 
+def is_date_text(text: pa.ChunkedArray) -> bool:
+    """Return whether all non-empty cells are dates or times as of ISO 8601."""
+    try:
+        text.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def has_decimal_commas(text: pa.ChunkedArray) -> bool:
+    """Return whether all non-empty cells are numbers, some with a comma in place of the point."""
+    commas = pc.match_substring_regex(text, _DECIMAL_COMMA)
+    numbers = pc.or_(commas, pc.match_substring_regex(text, _NUMBER))
+    return bool(pc.any(commas).as_py() and pc.all(numbers).as_py())
+
+
 def first_non_number(text: pa.ChunkedArray) -> int | None:
     """Return the first row whose text is neither empty nor a number."""
     return first_true(~to_numpy(pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)))
@@ -166,8 +183,10 @@ def _parse_text(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.Chunke
     except pa.ArrowInvalid as error:
         if (invalid := first_non_number(text)) is None:
             raise FedGTError(f"{table.path}, column {name!r}: {error}") from None
-        cell = quote_cell(text[invalid].as_py())
-        raise table.cell_error(invalid, name, f"{cell} is not a number") from None
+        written = text[invalid].as_py()
+        hint = ": write decimals with a point" if re.match(_DECIMAL_COMMA, written) else ""
+        message = f"{quote_cell(written)} is not a number{hint}"
+        raise table.cell_error(invalid, name, message) from None
 
 
 def _whole_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:

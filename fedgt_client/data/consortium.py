@@ -17,8 +17,9 @@ at each bank alone, and 80 % trained on all banks together, or on all banks of a
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgt_client.csr import undirected
 from fedgt_client.data import RandomStream
-from fedgt_client.graph import Graph, undirected
+from fedgt_client.graph import Graph
 from shared.errors import FedGTError
 
 DEFAULT_BANKS = 6
@@ -51,16 +52,19 @@ HOMOPHILY = 0.4  # share of links drawn within the class; others end in any clas
 Integers = NDArray[np.int64]
 
 
-def generate(banks: int, seed: int) -> tuple[Graph, Integers]:
-    """Generate the whole graph, not yet split, and the bank of every account, shape (n,)."""
+def generate(banks: int, seed: int, kinds: int = len(KINDS)) -> tuple[Graph, Integers]:
+    """Generate the whole graph, not yet split, and the bank of every account, shape (n,).
+
+    Bank b is of kind b mod ``kinds``, which is 1 or 2.
+    """
     if banks < 1:
         raise FedGTError(f"banks is {banks}, expected 1 or more")
     if seed < 0:
         raise FedGTError(f"seed is {seed}, expected 0 or more")
     rng = np.random.default_rng([seed, RandomStream.GENERATOR])
     bank = np.repeat(np.arange(banks), rng.integers(*ACCOUNTS, size=banks, endpoint=True))
-    labels = _labels(bank, rng)
-    features = _features(labels, bank % len(KINDS), rng)
+    labels = _labels(bank, kinds, rng)
+    features = _features(labels, bank % kinds, rng)
     indptr, indices = undirected(*_links(labels, bank, rng), len(bank))
     unset = np.zeros(len(bank), np.bool_)
     graph = Graph(
@@ -77,11 +81,11 @@ def generate(banks: int, seed: int) -> tuple[Graph, Integers]:
     return graph, bank
 
 
-def _labels(bank: Integers, rng: np.random.Generator) -> Integers:
+def _labels(bank: Integers, kinds: int, rng: np.random.Generator) -> Integers:
     """Draw a class for every account from its bank's class mix, shape (n,)."""
-    kinds = KINDS[np.arange(bank[-1] + 1) % len(KINDS)]
+    of_banks = KINDS[np.arange(bank[-1] + 1) % kinds]
     # shape: (banks, classes)
-    mixes = np.stack([rng.dirichlet(MIX_CONCENTRATION * kind) for kind in kinds])
+    mixes = np.stack([rng.dirichlet(MIX_CONCENTRATION * kind) for kind in of_banks])
     thresholds = np.cumsum(mixes, axis=1)[bank, :-1]
     labels: Integers = (rng.random((len(bank), 1)) > thresholds).sum(axis=1).astype(np.int64)
     return labels

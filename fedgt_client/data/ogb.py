@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import ArrowException, csv
 
-from fedgt_client.graph import UNLABELLED, Graph, undirected
+from fedgt_client.csr import undirected
+from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
 
 FILES = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz")

@@ -13,13 +13,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fedgt_client.csr import weighted_csr, weighted_undirected
 from fedgt_client.data.columns import category_codes, first_true, positions, quote_cell
 from fedgt_client.data.feature_encoding import encode_features
 from fedgt_client.data.node_ids import duplicates_error, first_rows, parse_ids
+from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.table_files import TableFile, open_table
-from fedgt_client.data.table_import import IDS_FILE, SUMMARY_FILE, Tables, read_links
-from fedgt_client.graph import UNLABELLED, Graph, weighted_csr, weighted_undirected
+from fedgt_client.data.table_import import IDS_FILE, Tables, read_links
+from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
 
 Table: TypeAlias = Path | str | pa.Table
@@ -34,6 +36,7 @@ class OwnData:
     new: NDArray[np.bool_]  # shape: (n,), nodes that were attached
     schema: Schema | None = None  # None: not imported from tables
     columns: Mapping[str, str] | None = None  # names by role, as of ``Tables.columns``
+    empty: tuple[str, ...] = ()  # texts that stood for empty cells in the import
 
     @classmethod
     def open(cls, folder: Path) -> "OwnData":
@@ -54,7 +57,8 @@ class OwnData:
                 "import it again"
             )
         new = np.zeros(graph.num_nodes, np.bool_)
-        return cls(graph, ids, new, Schema.load(folder / SCHEMA_FILE), _column_names(folder))
+        schema = Schema.load(folder / SCHEMA_FILE)
+        return cls(graph, ids, new, schema, *_import_options(folder))
 
     @classmethod
     def of(cls, graph: Graph) -> "OwnData":
@@ -73,11 +77,19 @@ class OwnData:
                 "nodes and links can only be added to data of this version's 'fedgt data import': "
                 "import it again"
             )
-        added = None if nodes is None else self._read_nodes(_opened(nodes, "nodes"), self.schema)
+        added = (
+            None if nodes is None else self._read_nodes(self._opened(nodes, "nodes"), self.schema)
+        )
         grown = self if added is None else self._with_nodes(*added)
         if edges is None:
             return grown
-        return grown._with_links(_opened(edges, "edges"))
+        return grown._with_links(self._opened(edges, "edges"))
+
+    def _opened(self, table: Table, called: str) -> TableFile:
+        if isinstance(table, pa.Table):
+            names = tuple(name.strip() for name in table.column_names)
+            return MemoryTable(Path(called), names, table)
+        return open_table(Path(table), self.empty)
 
     def linked(self) -> NDArray[np.bool_]:
         """Return which nodes have a link, in either direction; shape (n,)."""
@@ -161,6 +173,11 @@ class OwnData:
         return replace(self, graph=grown)
 
 
+def open_data(folder: Path | str) -> OwnData:
+    """Open a graph with its ids, as 'fedgt data import' wrote it."""
+    return OwnData.open(Path(folder))
+
+
 @dataclass(frozen=True)
 class MemoryTable(TableFile):
     """A pyarrow table in memory; ``path`` is what error messages call it."""
@@ -179,13 +196,6 @@ class MemoryTable(TableFile):
         return [f"row {index + 1}" for index in indexes]
 
 
-def _opened(table: Table, called: str) -> TableFile:
-    if isinstance(table, pa.Table):
-        names = tuple(name.strip() for name in table.column_names)
-        return MemoryTable(Path(called), names, table)
-    return open_table(Path(table))
-
-
 def _read_ids_file(path: Path) -> pa.Array:
     try:
         return pq.read_table(path, columns=["id"]).column("id").combine_chunks()
@@ -193,13 +203,17 @@ def _read_ids_file(path: Path) -> pa.Array:
         raise FedGTError(f"{path} is damaged ({type(error).__name__}): import it again") from None
 
 
-def _column_names(folder: Path) -> dict[str, str] | None:
-    """Return the columns of the import; None where an earlier version wrote the folder."""
+def _import_options(folder: Path) -> tuple[dict[str, str] | None, tuple[str, ...]]:
+    """Return the columns of the import and the texts that stood for empty cells.
+
+    There are no columns where an earlier version wrote the folder.
+    """
     try:
-        columns = json.loads((folder / SUMMARY_FILE).read_text())["columns"]
-        return Tables(Path(), Path(), **columns).columns()
+        summary = json.loads((folder / SUMMARY_FILE).read_text())
+        tables = Tables(Path(), Path(), **summary["columns"])
+        return tables.columns(), tuple(str(text) for text in summary.get("empty", ()))
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return None, ()
 
 
 def _stacked(

@@ -1,12 +1,14 @@
 """Partition a graph among clients as the paper does (Section 5.1 and its appendices)."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pymetis
 from numpy.typing import NDArray
 
+from fedgt_client.csr import undirected
 from fedgt_client.data import RandomStream
 from fedgt_client.data.catalog import (
     CONSORTIUM,
@@ -16,12 +18,13 @@ from fedgt_client.data.catalog import (
 )
 from fedgt_client.data.consortium import generate
 from fedgt_client.data.split import split_graph, split_ratios
-from fedgt_client.graph import Graph, undirected
+from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
 
 Nodes = NDArray[np.int64]
 
-SETTINGS = ("disjoint", "overlap", "louvain", "unbalanced")
+SETTINGS = ("disjoint", "overlap", "louvain", "unbalanced", "conflict")
+CONFLICTING_GROUPS = 2  # of clients that agree among themselves on what features mean
 SAMPLES_PER_PART = 5  # overlapping clients sampled from the same METIS part
 SMALLEST_SHARE = 0.1  # smallest share of its METIS part that an unbalanced client keeps
 METIS_CUTS = 10  # METIS tries this many cuts and keeps the one that loses fewest links
@@ -40,13 +43,17 @@ def partition_dataset(
     """Return a dataset's whole graph with its split, and the node ids of every institution.
 
     Accounts of ``consortium`` belong to a bank, so its ``disjoint`` institutions are the banks:
-    one is generated for each client. ``largest_component`` None leaves the choice to the dataset:
-    benchmarks are reduced to their largest connected component, ``consortium`` is not.
+    one is generated for each client. ``conflict`` is ``disjoint`` with groups of institutions
+    that disagree on what features mean. ``largest_component`` None leaves the choice to the
+    dataset: benchmarks are reduced to their largest connected component, ``consortium`` is not.
     """
     check_dataset(dataset, data_dir)
     check_partition(clients, setting, seed)
-    if dataset == CONSORTIUM and setting == "disjoint":
-        graph, bank = generate(clients, seed)
+    if dataset == CONSORTIUM and setting in ("disjoint", "conflict"):
+        # In a conflict of one kind: two kinds could be told apart by their features.
+        graph, bank = (
+            generate(clients, seed, 1) if setting == "conflict" else generate(clients, seed)
+        )
         if largest_component:
             nodes = largest_component_nodes(graph)
             graph, bank = graph.subgraph(nodes), bank[nodes]
@@ -56,8 +63,22 @@ def partition_dataset(
             dataset, data_dir=data_dir, seed=seed, largest_component=largest_component
         )
         members = partition_graph(graph, clients, setting, seed)
+    if setting == "conflict":
+        graph = with_conflict(graph, members)
     # Split before slicing: overlapping institutions must not train on each other's test labels.
     return split_graph(graph, split_ratios(dataset, setting), seed), members
+
+
+def with_conflict(graph: Graph, members: list[Nodes]) -> Graph:
+    """Give every second client's nodes the next class's label: what is 0 to some is 1 to others.
+
+    So no model fits both groups, client i being of group i mod 2, and a plain mean must fail.
+    """
+    labels = graph.labels.copy()
+    for index, nodes in enumerate(members):
+        known = nodes[labels[nodes] != UNLABELLED]
+        labels[known] = (labels[known] + index % CONFLICTING_GROUPS) % graph.num_classes
+    return replace(graph, labels=labels)
 
 
 def institution_graphs(
@@ -96,6 +117,7 @@ def partition_graph(graph: Graph, clients: int, setting: str, seed: int) -> list
         5i..5i+4 are samples of part i.
         ``louvain``: communities, merged (and cut if too large) into clients of similar size.
         ``unbalanced``: a random 10-100 % of each METIS part.
+        ``conflict``: METIS parts, as ``disjoint``.
     seed : int
         The same seed gives the same clients, in any process.
     """

@@ -25,6 +25,8 @@ from fedgt_client.data.columns import (
     as_text,
     canonical_spelling,
     first_non_number,
+    has_decimal_commas,
+    is_date_text,
     is_indicator,
     is_numeric,
     is_numeric_text,
@@ -49,6 +51,7 @@ MAX_CATEGORIES = 100
 _UNIQUE_SHARE = 0.5
 # A category in fewer rows than this may identify somebody: worth a look before sharing.
 _RARE = 5
+_DATES = "it holds dates or times: turn them into numbers to use them"
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class ColumnChoices:
     numeric: tuple[str, ...] = ()
     linear: tuple[str, ...] = ()  # numeric, not by the logarithm
     log: tuple[str, ...] = ()  # numeric, by the logarithm
+    empty: tuple[str, ...] = ()  # texts that stand for an empty cell of a CSV file
     max_categories: int = MAX_CATEGORIES
     clip: float = CLIP
     digits: int = DIGITS
@@ -91,7 +95,7 @@ class _Notes:
 
 def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
     """Infer a schema from a nodes file."""
-    table = open_table(nodes)
+    table = open_table(nodes, choices.empty)
     _check_choices(table, choices)
     unused = ("", choices.id, *choices.exclude)
     cells = table.read([name for name in table.names if name not in unused])
@@ -166,7 +170,7 @@ def _column(
     if name in choices.categorical:
         return _categorical(table, name, as_text(table, name, cells), choices, notes)
     if pa.types.is_temporal(cells.type):
-        raise _OmittedError("it holds dates or times: turn them into numbers to use them")
+        raise _OmittedError(_DATES)
     if not is_numeric(cells):
         try:
             cells = as_text(table, name, cells)
@@ -178,6 +182,10 @@ def _column(
         return _indicator(table, name, cells, choices, notes)
     if is_numeric(cells) or is_numeric_text(cells):
         return _numeric(table, name, cells, choices, notes)
+    if is_date_text(cells):
+        raise _OmittedError(_DATES)
+    if has_decimal_commas(cells):
+        raise _OmittedError("its numbers have a decimal comma: write them with a point")
     if reason := _not_categories(cells, choices.max_categories):
         place = table.row_name(first_non_number(cells) or 0)
         raise _OmittedError(f"{reason}; --numeric if it should hold numbers ({place} does not)")

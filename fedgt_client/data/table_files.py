@@ -9,7 +9,8 @@ import csv
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,8 @@ _OTHER_FORMATS = {
     b"\xfe\xff": "UTF-16 text",
 }
 _HEAD_BYTES = 1 << 20
+_DELIMITERS = (",", ";", "\t", "|")
+_LISTED = 20  # columns that an error names
 # A record must fit into a block; the default of 1 MiB is too short for tables with free text.
 _BLOCK_BYTES = 16 << 20
 
@@ -64,15 +67,19 @@ class TableFile(ABC):
         """Raise an error if the file lacks one of the columns."""
         for name in names:
             if name not in self.names:
-                there = ", ".join(map(repr, self.names))
-                hint = ""
-                if len(self.names) == 1 and any(mark in self.names[0] for mark in ";\t|"):
-                    hint = " (columns must be separated by commas)"
-                raise FedGTError(f"{self.path} has no column {name!r}; there are: {there}{hint}")
+                # The most alike come first: of a wide table not all can be listed.
+                alike = get_close_matches(name, self.names, _LISTED)
+                listed = list(dict.fromkeys([*alike, *self.names]))
+                there = ", ".join(map(repr, listed[:_LISTED]))
+                more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+                raise FedGTError(f"{self.path} has no column {name!r}; there are: {there}{more}")
 
 
-def open_table(path: Path) -> TableFile:
-    """Open a table by its file name and first bytes; rows are read later."""
+def open_table(path: Path, empty: Sequence[str] = ()) -> TableFile:
+    """Open a table by its file name and first bytes; rows are read later.
+
+    ``empty`` are texts that stand for an empty cell of a CSV file, such as ``NA``.
+    """
     suffix = path.suffix.lower()
     if suffix not in _CSV_SUFFIXES + _PARQUET_SUFFIXES:
         raise FedGTError(f"{path}: the name must end in .csv or .parquet to say what the file is")
@@ -87,14 +94,16 @@ def open_table(path: Path) -> TableFile:
         raise FedGTError(f"{path} is empty")
     if suffix in _PARQUET_SUFFIXES:
         return ParquetTable.open(path, head)
-    return CsvTable.open(path, head)
+    return replace(CsvTable.open(path, head), empty=tuple(empty))
 
 
 @dataclass(frozen=True)
 class CsvTable(TableFile):
-    """Comma-separated UTF-8 text with a header."""
+    """UTF-8 text with a header, whose cells are separated by commas, semicolons, tabs or bars."""
 
     header: tuple[str, ...] = field(default=())  # the names as written in the file
+    delimiter: str = ","
+    empty: tuple[str, ...] = ()  # texts that stand for an empty cell
 
     @classmethod
     def open(cls, path: Path, head: bytes) -> "CsvTable":
@@ -104,14 +113,10 @@ class CsvTable(TableFile):
                 raise FedGTError(f"{path} is not a CSV file: it is {kind}")
         if b"\0" in head:
             raise FedGTError(f"{path} is not a CSV file: it is not text")
-        try:
-            text = io.StringIO(head.decode("utf-8-sig", errors="surrogateescape"), newline="")
-            header = next(record for record in csv.reader(text, strict=True) if record)
-        except csv.Error as error:
-            raise FedGTError(f"{path}, line 1: the header cannot be read: {error}") from None
+        delimiter, header = _header(path, head.decode("utf-8-sig", errors="surrogateescape"))
         if any(_undecodable(name) for name in header):
             raise FedGTError(f"{path}, line 1: not UTF-8 text: save the file as UTF-8")
-        return cls(path, _distinct_names(path, header), tuple(header))
+        return cls(path, _distinct_names(path, header), tuple(header), delimiter)
 
     def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         """Return the named columns as text, so that no value is changed by type inference."""
@@ -120,12 +125,14 @@ class CsvTable(TableFile):
             table = arrow_csv.read_csv(
                 self.path,
                 read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
-                parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+                parse_options=arrow_csv.ParseOptions(
+                    newlines_in_values=True, delimiter=self.delimiter
+                ),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=raw,
                     column_types={name: pa.string() for name in raw},
                     strings_can_be_null=True,
-                    null_values=[""],
+                    null_values=["", *self.empty],
                 ),
             )
         except (pa.ArrowException, OSError) as error:
@@ -159,7 +166,7 @@ class CsvTable(TableFile):
         harmless stray quotation mark yields no cells.
         """
         with self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as stream:
-            reader = csv.reader(stream, strict=strict)
+            reader = csv.reader(stream, strict=strict, delimiter=self.delimiter)
             line, header_seen = 1, False
             while True:
                 try:
@@ -267,6 +274,21 @@ class SelectedRows(TableFile):
     def row_names(self, indexes: Sequence[int]) -> list[str]:
         """Return the names of the rows in the file."""
         return self.table.row_names([int(self.rows[index]) for index in indexes])
+
+
+def _header(path: Path, text: str) -> tuple[str, list[str]]:
+    """Return the delimiter that gives most columns, whose names seldom hold one, and the names."""
+    found: dict[str, list[str]] = {}
+    first_error: csv.Error | None = None
+    for mark in _DELIMITERS:
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=mark)
+        try:
+            found[mark] = next(record for record in lines if record)
+        except csv.Error as error:  # of quoted names, with another delimiter
+            first_error = first_error or error
+    if not found:
+        raise FedGTError(f"{path}, line 1: the header cannot be read: {first_error}")
+    return max(found.items(), key=lambda entry: len(entry[1]))
 
 
 def _distinct_names(path: Path, names: Sequence[str]) -> tuple[str, ...]:

@@ -15,18 +15,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fedgt_client.csr import weighted_csr, weighted_undirected
 from fedgt_client.data.columns import as_text, category_codes, first_true, parse_numbers
 from fedgt_client.data.feature_encoding import CellCounts, Features, Progress, encode_features
 from fedgt_client.data.node_ids import duplicates_error, first_rows, node_numbers, parse_ids
+from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
 from fedgt_client.data.table_files import SelectedRows, TableFile, open_table
-from fedgt_client.graph import SPLITS, UNLABELLED, Graph, weighted_csr, weighted_undirected
+from fedgt_client.graph import SPLITS, UNLABELLED, Graph
 from shared.errors import FedGTError
 from shared.files import atomic_folder, write_json
 
 IDS_FILE = "ids.parquet"
-SUMMARY_FILE = "summary.json"
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,11 @@ class Summary:
     ignored_columns: list[str]
     schema_digest: str
     columns: dict[str, str]  # names by role (id, label, …), for nodes and links added later
+    empty: tuple[str, ...] = ()  # texts that stood for empty cells, for nodes added later
     duplicate_ids: int = 0  # rows dropped because an earlier one has the same id
     split_without_label: int = 0  # nodes with an entry in the split column but no label
+    institution: str = ""  # whose data it is; empty: not said
+    graph_digest: str = ""  # of the graph that was written
 
 
 @dataclass(frozen=True)
@@ -120,15 +124,18 @@ def import_tables(
     seed: int = 0,
     directed: bool = False,
     keep_first: bool = False,
+    empty: Sequence[str] = (),
+    institution: str = "",
     progress: Progress = lambda step: None,
 ) -> Imported:
     """Read, check and encode an institution's tables.
 
     Without a split column the labelled nodes are split 20/40/40 at random by ``seed``. With
     ``keep_first`` the first row of a repeated id is used; otherwise such an id is an error.
+    ``empty`` are texts that stand for an empty cell of a CSV file.
     """
     _check_roles(tables, schema)
-    nodes, edges = open_table(tables.nodes), open_table(tables.edges)
+    nodes, edges = (open_table(path, empty) for path in (tables.nodes, tables.edges))
     chosen = [column.name for column in schema.columns]
     roles = [tables.label] + ([tables.split] if tables.split else [])
     nodes.require_columns([tables.id, *roles, *chosen])
@@ -160,7 +167,14 @@ def import_tables(
     without_label = 0 if split is None else int(((split >= 0) & (labels == UNLABELLED)).sum())
     ignored = [name for name in nodes.names if name not in ("", tables.id, *roles, *chosen)]
     summary = _summary(graph, links, features.counts, schema.digest(), ignored, tables)
-    summary = replace(summary, duplicate_ids=repeated, split_without_label=without_label)
+    summary = replace(
+        summary,
+        empty=tuple(empty),
+        duplicate_ids=repeated,
+        split_without_label=without_label,
+        institution=institution,
+        graph_digest=graph.digest(),
+    )
     return Imported(graph, ids, schema, summary)
 
 

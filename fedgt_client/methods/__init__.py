@@ -5,7 +5,7 @@ from fedgt_client.methods.base import ClientMethod
 from shared.config import RunConfig
 from shared.registry import import_object, lookup
 
-__all__ = ["METHODS", "ClientMethod", "client_method"]
+__all__ = ["METHODS", "ClientMethod", "client_method", "method_class"]
 
 # Paths of ClientMethod classes, imported when chosen: some import PyG, which takes seconds.
 METHODS: dict[str, str] = {
@@ -22,6 +22,12 @@ METHODS: dict[str, str] = {
 }
 
 
+def method_class(name: str) -> type[ClientMethod]:
+    """Import the client half of a method; raise FedGTError if there is none here."""
+    found: type[ClientMethod] = import_object(lookup(METHODS, "method", name))
+    return found
+
+
 def client_method(graph: Graph, config: RunConfig, institution: str) -> ClientMethod:
     """Create the method that the configuration names.
 
@@ -30,6 +36,6 @@ def client_method(graph: Graph, config: RunConfig, institution: str) -> ClientMe
     FedGTError
         If there is no such method here, or if it cannot keep the privacy that is configured.
     """
-    method: type[ClientMethod] = import_object(lookup(METHODS, "method", config.method))
+    method = method_class(config.method)
     config.check_privacy(private_updates=method.private_updates)
     return method(graph, config, institution)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgt_client.graph import Graph
-from fedgt_client.privacy import Release
+from fedgt_client.privacy.release import Release
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.files import Array
+from shared.wire import WEIGHTS
 
 Arrays = dict[str, Array]
 
@@ -31,6 +32,10 @@ class ClientMethod(ABC):
 
     # Whether ldp 'all' protects every update that this method uploads.
     private_updates: ClassVar[bool] = False
+    # Arrays that may leave the institution; the server half declares the same.
+    uploads: ClassVar[tuple[str, ...]] = (WEIGHTS,)
+    # Metrics besides those that every method reports.
+    metrics: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None: ...

@@ -3,25 +3,29 @@
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgt_client.folders import cache_dir
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, LocalResult
+from fedgt_client.methods.own_model import OwnModel
 from fedgt_client.methods.trained import TrainedMethod
 from fedgt_client.model.features import to_tensor
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
-from fedgt_client.privacy import LaplaceMechanism, Release
+from fedgt_client.privacy.mechanism import NoiseMechanism
+from fedgt_client.privacy.release import Release
 from fedgt_client.sampling import Sampler
 from fedgt_client.training.batches import BatchPlan
+from fedgt_client.training.evaluation import evaluated_nodes, measure, validation_losses
 from fedgt_client.training.optimiser import learning_rate
 from fedgt_client.training.seeding import stable_hash
 from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
 from shared.files import Array
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION
+from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, OWN_WEIGHT, WEIGHTS
 
 _CENTRES, _COUNTS = "global_nodes.centres", "global_nodes.counts"
 
@@ -30,10 +34,21 @@ class FedGT(TrainedMethod[TransformerTask]):
     """The graph transformer, its global nodes and its optimiser."""
 
     private_updates: ClassVar[bool] = True
+    uploads: ClassVar[tuple[str, ...]] = (WEIGHTS, GLOBAL_NODES, LABEL_DISTRIBUTION)
+    metrics: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         super().__init__(graph, config, institution)
         self._label_shares = _label_shares(graph)
+        self._own: OwnModel | None = None
+        # With noise on gradients, no other model may learn from the labels.
+        if config.own_model and config.label_privacy != "dp-sgd":
+            self._own = OwnModel(self._task, graph.num_classes, config)
+
+    @property
+    def own_weight(self) -> float:
+        """The weight of the institution's own GCN in its predictions: 0, 0.5 or 1."""
+        return self._own.weight if self._own else 0.0
 
     def _build_task(self, graph: Graph) -> TransformerTask:
         config = self._config
@@ -59,7 +74,8 @@ class FedGT(TrainedMethod[TransformerTask]):
         )
         return TransformerTask(
             model,
-            GraphTensors.of(graph, self._device, prepared.encoding),
+            # Attention reads samples; links are for the institution's own GCN.
+            GraphTensors.of(graph, self._device, prepared.encoding, links=config.own_model),
             Sampler(prepared.pool, config.samples, self._device),
             global_nodes,
             BatchPlan.fitting(graph, config, self._device),
@@ -67,9 +83,7 @@ class FedGT(TrainedMethod[TransformerTask]):
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """Run RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
-        self._load(received)
-        start = self._exchanged()
-        result = self._train(round_number)
+        start, result = self._train_from(received, round_number)
         upload = self._optimiser.change(start)
         if self._config.similarity == "label":
             upload[LABEL_DISTRIBUTION] = self._label_shares
@@ -80,24 +94,68 @@ class FedGT(TrainedMethod[TransformerTask]):
 
     def state_dict(self) -> Arrays:
         """Return weights, Adam's moments, number of rounds, global nodes with their counts."""
-        return super().state_dict() | {
-            _CENTRES: self._task.global_nodes.centres.cpu().numpy(),
-            _COUNTS: self._task.global_nodes.counts.cpu().numpy(),
-        }
+        own = self._own.state_dict() if self._own else {}
+        return (
+            super().state_dict()
+            | own
+            | {
+                _CENTRES: self._task.global_nodes.centres.cpu().numpy(),
+                _COUNTS: self._task.global_nodes.counts.cpu().numpy(),
+            }
+        )
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
         super().load_state_dict(saved)
+        if self._own:
+            self._own.load_state_dict(saved)
+        self._set_nodes(saved)
+
+    def _set_nodes(self, saved: Arrays) -> None:
         self._task.global_nodes = GlobalNodes(
             to_tensor(saved[_CENTRES], self._device),
             to_tensor(saved[_COUNTS], self._device),
             self._config.momentum,
         )
 
+    def predict(self, nodes: NDArray[np.int64]) -> Array:
+        """Return class scores of the mixture that was chosen, shape (len(nodes), classes)."""
+        scores = super().predict(nodes)
+        if self._own is None:
+            return scores
+        places = to_tensor(nodes, self._device)
+        return self._own.mix(places, to_tensor(scores, self._device)).cpu().numpy()
+
+    def _evaluate(self) -> dict[str, float]:
+        """Measure the mixture of this model and the institution's own, chosen on validation."""
+        if self._own is None:
+            return super()._evaluate()
+        graph = self._task.graph
+        nodes = evaluated_nodes(graph)
+        scores = self._task.predict(nodes)
+        self._last_losses = validation_losses(graph, scores)
+        self._own.train()
+        self._own.choose_weight(scores[: len(graph.splits["val"])])
+        found = measure(graph, self._own.mix(nodes, scores), self._config.select_by)
+        return found | {OWN_WEIGHT: self._own.weight}
+
     def representations(self) -> tuple[Array, Array]:
         """Return nodes, shape (n, d), and the global nodes that represent them, (n_g, d)."""
         nodes = self._task.representations()
         return nodes.cpu().numpy(), self._task.global_nodes.centres[-1].cpu().numpy()
+
+    def _snapshot(self) -> Arrays:
+        nodes = self._task.global_nodes
+        centres, counts = nodes.centres.cpu().numpy(), nodes.counts.cpu().numpy()
+        own = self._own.state_dict() if self._own else {}
+        held = own | {_CENTRES: centres, _COUNTS: counts}
+        return super()._snapshot() | {name: np.array(array) for name, array in held.items()}
+
+    def _rewind(self, saved: Arrays) -> None:
+        super()._rewind(saved)
+        self._set_nodes(saved)
+        if self._own:
+            self._own.load_state_dict(saved)
 
     def _load(self, received: Arrays) -> None:
         """Set θ_i ← θ̂_i, μ_i ← μ̂_i; counts stay, as μ̂_i comes in this institution's order."""
@@ -116,17 +174,26 @@ class FedGT(TrainedMethod[TransformerTask]):
         config = self._config
         if config.ldp == "off":
             return None
-        protected = [name for name in upload if name == GLOBAL_NODES or config.ldp == "all"]
-        mechanism = LaplaceMechanism(config.ldp_clip, config.ldp_noise, config.ldp_noise_seed)
+        chosen = {
+            name: array
+            for name, array in upload.items()
+            if name == GLOBAL_NODES or config.ldp == "all"
+        }
+        if not chosen:
+            return None
+        mechanism = NoiseMechanism(
+            config.ldp_norm, config.ldp_clip, config.ldp_noise, config.ldp_noise_seed
+        )
         # An update's coordinates move by about the learning rate in each step of Adam.
         step = learning_rate(config, round_number) * config.local_epochs
-        origin = stable_hash(self._institution)
-        for index, name in enumerate(sorted(protected)):
-            scale = 1.0 if name in (GLOBAL_NODES, LABEL_DISTRIBUTION) else step
-            draw = (origin, round_number, index)
-            upload[name] = mechanism.release(upload[name], scale=scale, draw=draw)
-        coordinates = sum(upload[name].size for name in protected)
-        return Release(mechanism.epsilon, coordinates, mechanism.private)
+        if config.ldp_update_scale == "one":
+            step = 1.0
+        scales = {
+            name: 1.0 if name in (GLOBAL_NODES, LABEL_DISTRIBUTION) else step for name in chosen
+        }
+        draw = (stable_hash(self._institution), round_number)
+        upload |= mechanism.release(chosen, scales, draw)
+        return Release(parts=(mechanism.part(chosen),), private=mechanism.private)
 
     def _data_warnings(self) -> list[str]:
         found, nodes = super()._data_warnings(), self._task.graph.num_nodes

@@ -1,5 +1,7 @@
 """FED-PUB at an institution (Baek et al. 2023)."""
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,7 +16,7 @@ from fedgt_client.training.optimiser import learning_rate
 from fedgt_client.training.task import GraphTask
 from shared.config import RunConfig
 from shared.files import Array
-from shared.wire import FUNCTIONAL_EMBEDDING
+from shared.wire import FUNCTIONAL_EMBEDDING, NUM_EXAMPLES, WEIGHTS
 
 # As in the authors' code: the mask below which a weight is not used; λ2 of the proximal term; the
 # random graph.
@@ -66,6 +68,9 @@ class MaskedTask(GraphTask):
 class FedPub(TrainedMethod[MaskedTask]):
     """A GCN with local masks, and its output on a random graph that all institutions share."""
 
+    uploads: ClassVar[tuple[str, ...]] = (WEIGHTS, FUNCTIONAL_EMBEDDING)
+    metrics: ClassVar[tuple[str, ...]] = (NUM_EXAMPLES, "mask_sparsity")
+
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         super().__init__(graph, config, institution)
         features, edges = random_graph(graph.num_features, config.seed)
@@ -92,13 +97,17 @@ class FedPub(TrainedMethod[MaskedTask]):
         """Upload Δθ and the functional embedding, line 7 of Algorithm 1."""
         task, rate = self._task, learning_rate(self._config, round_number)
         task.shrinkage = rate * self._config.mask_penalty
-        # The first θ̂ is random: there is no reason to stay close to it.
-        close_to = received if self._rounds else {}
-        task.received = {name: to_tensor(array, self._device) for name, array in close_to.items()}
         result = super().fit(received, round_number)
         upload = result.upload | {FUNCTIONAL_EMBEDDING: self._functional_embedding()}
         sparsity = {"mask_sparsity": task.model.sparsity()}
         return LocalResult(upload, result.metrics | sparsity, result.warnings)
+
+    def _train(self, round_number: int, *, again: bool = False) -> LocalResult:
+        """Stay close to the model that training starts from, received or kept."""
+        # The first θ̂ is random: there is no reason to stay close to it.
+        close_to = self._exchanged() if self._rounds else {}
+        self._task.received = {n: to_tensor(array, self._device) for n, array in close_to.items()}
+        return super()._train(round_number, again=again)
 
     @torch.no_grad()
     def _functional_embedding(self) -> Array:

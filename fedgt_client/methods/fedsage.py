@@ -1,6 +1,7 @@
 """FedSage+ at an institution (Zhang et al. 2021): generate missing neighbours, then FedAvg."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -29,10 +30,10 @@ from fedgt_client.training.seeding import seed_round, stable_hash
 from shared.config import RunConfig
 from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
 from shared.files import Array
-from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS
+from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS, NUM_EXAMPLES, WEIGHTS
 
-# Share of nodes that are hidden to train the generator.
-_HIDDEN_SHARE = 0.2
+# Share of nodes that are hidden to train the generator, as its authors do.
+_HIDDEN_SHARE = 0.1
 # The generator's steps in a round, and the maximum of visible nodes in a step.
 _STEPS = 10
 _BATCH = 512
@@ -49,6 +50,9 @@ DISCLOSURE = (
 
 class FedSage(FedAvg):
     """A local generator of missing neighbours, and a GraphSAGE on the augmented graph."""
+
+    uploads: ClassVar[tuple[str, ...]] = (WEIGHTS, GENERATED_FEATURES, GENERATED_GRADIENTS)
+    metrics: ClassVar[tuple[str, ...]] = (NUM_EXAMPLES, "generator_loss")
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         super().__init__(graph, config, institution)

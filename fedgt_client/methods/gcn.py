@@ -1,5 +1,7 @@
 """A plain two-layer GCN trained locally: the baseline of an institution on its own."""
 
+from typing import ClassVar
+
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.trained import TrainedMethod
@@ -10,6 +12,9 @@ from fedgt_client.training.task import GraphTask
 
 class LocalGCN(TrainedMethod[GraphTask]):
     """A GCN without federation; only metrics are sent."""
+
+    uploads: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = ()
 
     def _build_task(self, graph: Graph) -> GraphTask:
         config = self._config

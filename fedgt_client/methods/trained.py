@@ -1,7 +1,7 @@
 """Base class for methods that train a model locally and upload the change of its parameters."""
 
 from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -11,21 +11,34 @@ from torch import Tensor
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from fedgt_client.model.features import to_tensor
+from fedgt_client.state import MEASURED
 from fedgt_client.training.device import choose_device
-from fedgt_client.training.evaluation import evaluate
-from fedgt_client.training.loop import train_epoch
+from fedgt_client.training.evaluation import evaluated_nodes, measure, validation_losses
+from fedgt_client.training.loop import EpochReport, train_epoch
 from fedgt_client.training.optimiser import ModelOptimiser
-from fedgt_client.training.seeding import seed_round
+from fedgt_client.training.private_steps import (
+    gradient_noise,
+    private_passes,
+    train_privately,
+    trained_parameters,
+)
+from fedgt_client.training.received_model import is_worse, remembered
+from fedgt_client.training.seeding import seed_round, stable_hash
 from fedgt_client.training.task import LearningTask
 from shared.config import RunConfig
 from shared.files import Array
-from shared.wire import NUM_EXAMPLES
+from shared.wire import KEPT_OWN, NUM_EXAMPLES
 
 Task = TypeVar("Task", bound=LearningTask)
+
+_LOSSES = f"{MEASURED}val_losses"
+_KEPT = "kept its own model: with the one it was sent, it is worse on its own validation nodes"
 
 
 class TrainedMethod(ClientMethod, Generic[Task]):
     """Federated averaging: θ̂ in, Δθ and the number of training examples out."""
+
+    metrics: ClassVar[tuple[str, ...]] = (NUM_EXAMPLES,)
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         self._config = config
@@ -37,7 +50,10 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         if config.class_weights == "balanced":
             self._task.class_weights = balanced_weights(graph).to(self._device)
         self._optimiser = ModelOptimiser(self._task.model, config)
+        self._gradient_noise = gradient_noise(config)
         self._rounds = 0  # rounds that this institution has trained in
+        # Of validation nodes: after the last rounds, shape (rounds, k), and in the present one.
+        self._losses, self._last_losses = torch.empty(0, 0), torch.empty(0)
 
     @abstractmethod
     def _build_task(self, graph: Graph) -> Task:
@@ -58,21 +74,24 @@ class TrainedMethod(ClientMethod, Generic[Task]):
 
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """Run a round of federated averaging (McMahan et al. 2017, ClientUpdate, Algorithm 1)."""
-        self._optimiser.load(received)
-        start = self._exchanged()
-        result = self._train(round_number)
+        start, result = self._train_from(received, round_number)
         examples = {NUM_EXAMPLES: float(len(self._task.graph.splits["train"]))}
         change = self._optimiser.change(start)
         return LocalResult(change, result.metrics | examples, result.warnings)
 
     def state_dict(self) -> Arrays:
-        """Return weights, Adam's moments and the number of rounds."""
-        return self._optimiser.state_dict() | {"rounds": np.array(self._rounds)}
+        """Return weights, Adam's moments, the number of rounds and what was measured last."""
+        saved = self._optimiser.state_dict() | {"rounds": np.array(self._rounds)}
+        if len(self._losses):
+            saved[_LOSSES] = self._losses.cpu().numpy()
+        return saved
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
         self._optimiser.load_state_dict(saved)
         self._rounds = int(saved["rounds"])
+        losses = saved.get(_LOSSES, np.empty((0, 0), np.float32))
+        self._losses = to_tensor(losses, self._device)
 
     def predict(self, nodes: NDArray[np.int64]) -> Array:
         """Return class scores as evaluation computes them, shape (len(nodes), classes)."""
@@ -80,23 +99,89 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         seed_round(self._config, self._institution, self._rounds)
         return self._task.predict(to_tensor(nodes, self._device)).cpu().numpy()
 
-    def _train(self, round_number: int) -> LocalResult:
+    def _load(self, received: Arrays) -> None:
+        """Replace what is exchanged by what was received."""
+        self._optimiser.load(received)
+
+    def _snapshot(self) -> Arrays:
+        """Return copies of all that training changes."""
+        return {name: np.array(array) for name, array in self._optimiser.state_dict().items()}
+
+    def _rewind(self, saved: Arrays) -> None:
+        """Go back to what ``_snapshot`` returned."""
+        self._optimiser.load_state_dict(saved)
+
+    def _train_from(self, received: Arrays, round_number: int) -> tuple[Arrays, LocalResult]:
+        """Train from a received model, or from one's own if that leaves it worse off here.
+
+        Whoever spoils others' models, by mistake or on purpose, does not spoil this one. The first
+        try costs nothing else: it is measured in any case.
+
+        Returns
+        -------
+        start : the parameters that training started from
+        result : with the metric ``KEPT_OWN`` and a warning where these are its own
+        """
+        # With noise on gradients a second try would spend the budget twice, and tell of labels.
+        robust = self._config.robust and self._gradient_noise is None
+        earlier = self._losses
+        own = self._snapshot() if robust else {}
+        self._load(received)
+        start = self._exchanged()
+        result = self._train(round_number)
+        spoilt = not all(np.isfinite(array).all() for array in received.values())
+        if robust and (spoilt or is_worse(self._last_losses, earlier)):
+            tried, tried_losses = self._snapshot(), self._last_losses
+            self._rewind(own)
+            own_start = self._exchanged()
+            own_result = self._train(round_number, again=True)
+            if spoilt or self._last_losses.mean() < tried_losses.mean():
+                metrics, warnings = own_result.metrics, own_result.warnings
+                result = LocalResult({}, metrics | {KEPT_OWN: 1.0}, [_KEPT, *warnings])
+                start = own_start
+            else:  # its own training makes it worse, too
+                self._rewind(tried)
+                self._last_losses = tried_losses
+        self._losses = remembered(earlier, self._last_losses)
+        return start, result
+
+    def _train(self, round_number: int, *, again: bool = False) -> LocalResult:
         """Train for the local epochs, then evaluate as in the paper; upload nothing."""
         seed_round(self._config, self._institution, round_number)
         self._optimiser.set_round(round_number)
-        self._rounds += 1
+        self._rounds += not again
         reports = [
-            train_epoch(self._task, self._optimiser.adam) for _ in range(self._config.local_epochs)
+            self._train_epoch(round_number, epoch) for epoch in range(self._config.local_epochs)
         ]
         skipped = sum(report.skipped for report in reports)
         warnings = step_warnings(skipped)
-        if self._rounds == 1:
+        if self._rounds == 1 and self._gradient_noise is None:  # else they would tell of labels
             warnings += self._data_warnings()
-        metrics = evaluate(self._task, self._config.select_by) | {
+        metrics = self._evaluate() | {
             "train_loss": reports[-1].loss,
             "skipped_steps": skipped,
         }
         return LocalResult({}, metrics, warnings)
+
+    def _train_epoch(self, round_number: int, epoch: int) -> EpochReport:
+        if self._gradient_noise is None:
+            return train_epoch(self._task, self._optimiser.adam)
+        draw = (stable_hash(self._institution), round_number, epoch)
+        return train_privately(
+            self._task,
+            self._optimiser.adam,
+            private_passes(self._task, self._config),
+            trained_parameters(self._task.model, self._config),
+            self._gradient_noise,
+            draw,
+        )
+
+    def _evaluate(self) -> dict[str, float]:
+        """Measure the model after training."""
+        graph = self._task.graph
+        scores = self._task.predict(evaluated_nodes(graph))
+        self._last_losses = validation_losses(graph, scores)
+        return measure(graph, scores, self._config.select_by)
 
     def _data_warnings(self) -> list[str]:
         """Return what the institution should know about its data; reported in the first round."""

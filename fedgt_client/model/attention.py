@@ -8,6 +8,19 @@ from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.sparse_attention import AttendedRows, attend
 
 
+class Affine(nn.Module):
+    """The learned half of a LayerNorm: scale and shift of what is already normalised."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, normal: Tensor) -> Tensor:
+        """Scale and shift, shape (…, d)."""
+        return normal * self.weight + self.bias
+
+
 class HybridAttention(nn.Module):
     """Multi-head attention of cost O(n (n_s + n_g)), equations 2 to 4.
 
@@ -51,22 +64,32 @@ class HybridAttention(nn.Module):
         -------
         shape (q, d)
         """
-        key, value = self.keys_and_values(torch.cat([nodes, global_nodes]))
+        key, value = self.keys_and_values(nodes, global_nodes)
         return self.attend(block.of_queries(nodes), key, value, len(global_nodes), block)
 
-    def keys_and_values(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Project what is attended to, shape (n, d), to a key and a value each, shape (n, d)."""
-        _, key, value = self._projections()
-        return functional.linear(nodes, *key), functional.linear(nodes, *value)
+    def keys_and_values(
+        self, *parts: Tensor, affine: Affine | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Project what is attended to, parts of shape (…, d), to a key and a value each, (n, d)."""
+        _, key, value = self._projections(affine)
+        # Joined afterwards: autograd keeps what a projection reads, and would keep a copy of it.
+        keys, values = ([functional.linear(part, *to) for part in parts] for to in (key, value))
+        return torch.cat(keys), torch.cat(values)
 
     def attend(
-        self, queries: Tensor, key: Tensor, value: Tensor, global_nodes: int, block: AttentionBlock
+        self,
+        queries: Tensor,
+        key: Tensor,
+        value: Tensor,
+        global_nodes: int,
+        block: AttentionBlock,
+        affine: Affine | None = None,
     ) -> Tensor:
         """Return the attention output of ``queries``, shape (q, d).
 
         ``key`` and ``value`` have a row for every input node, then the last ``global_nodes`` ones.
         """
-        query, _, _ = self._projections()
+        query, _, _ = self._projections(affine)
         own_and_samples = torch.cat([block.positions[:, None], block.samples], dim=1)
         nodes = len(key) - global_nodes
         rows = AttendedRows(own_and_samples, global_nodes, nodes, self._heads)
@@ -75,10 +98,17 @@ class HybridAttention(nn.Module):
         output: Tensor = self.out(attended)
         return output
 
-    def _projections(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and bias of the projections to queries, keys and values."""
-        weights, biases = self.query_key_value.weight.chunk(3), self.query_key_value.bias.chunk(3)
-        return list(zip(weights, biases, strict=True))
+    def _projections(self, affine: Affine | None) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and bias of the projections to queries, keys and values.
+
+        With an ``affine`` map before them, they take what is not mapped yet: W (s ⊙ x + t) + b =
+        (W diag(s)) x + (W t + b). No mapped copy of every node is made, and none is kept.
+        """
+        weight: Tensor = self.query_key_value.weight
+        bias: Tensor = self.query_key_value.bias
+        if affine is not None:
+            weight, bias = weight * affine.weight, torch.addmv(bias, weight, affine.bias)
+        return list(zip(weight.chunk(3), bias.chunk(3), strict=True))
 
     def _bias(self, block: AttentionBlock, global_nodes: int) -> Tensor:
         """Return what is added to scores of the node, its samples, and global nodes, (q, h, …)."""

@@ -133,11 +133,11 @@ def scale_columns(features: Features, factors: Tensor) -> Features:
     return features * factors
 
 
-def dropout(features: Features, share: float, *, training: bool) -> Features:
+def dropout(features: Features, share: float, *, training: bool, inplace: bool = False) -> Features:
     """Drop entries at random; for sparse features, of those that are stored."""
-    if isinstance(features, Bags):
-        return replace(features, values=dropped(features.values, share, training=training))
-    return dropped(features, share, training=training)
+    values = features.values if isinstance(features, Bags) else features
+    kept = dropped(values, share, training=training, inplace=inplace)
+    return replace(features, values=kept) if isinstance(features, Bags) else kept
 
 
 def project(features: Features, weight: Tensor) -> Tensor:

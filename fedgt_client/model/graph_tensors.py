@@ -1,6 +1,6 @@
 """A subgraph as tensors on the training device, the same for every model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,11 +28,22 @@ class GraphTensors:
 
     @classmethod
     def of(
-        cls, graph: Graph, device: torch.device, encoding: np.ndarray | None = None
+        cls,
+        graph: Graph,
+        device: torch.device,
+        encoding: np.ndarray | None = None,
+        *,
+        links: bool = True,
     ) -> "GraphTensors":
-        """Copy a graph to the device, with an unscaled encoding of shape (n, k) if there is one."""
+        """Copy a graph to the device, with an unscaled encoding of shape (n, k) if there is one.
+
+        Without ``links``, none: the graph transformer reads a sampler's pool in their place.
+        """
         if encoding is None:
             encoding = np.empty((graph.num_nodes, 0), np.float32)
+        if not links:
+            indptr, indices = np.zeros_like(graph.indptr), graph.indices[:0]
+            graph = replace(graph, indptr=indptr, indices=indices, weights=None)
         return cls(
             features=unit_features(graph, device),
             encoding=to_tensor(encoding * ENCODING_SCALE, device),

@@ -1,6 +1,6 @@
 """The graph transformer's input: node features, sparse or dense, and positional encoding."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -20,15 +20,16 @@ class NodeInputs:
 
     features: Features
     encoding: Tensor
+    for_one_pass: bool = False  # nobody else reads them: dropout may overwrite them
 
     def rows(self, nodes: Tensor) -> "NodeInputs":
         """Return the inputs of ``nodes``, in their order."""
-        return NodeInputs(rows_of(self.features, nodes), self.encoding[nodes])
+        return NodeInputs(rows_of(self.features, nodes), self.encoding[nodes], for_one_pass=True)
 
     def with_flipped_signs(self) -> "NodeInputs":
         """Give each dimension of the encoding a random sign: eigenvectors have none."""
         signs = torch.randint(2, (self.encoding.shape[1],), device=self.encoding.device) * 2 - 1
-        return NodeInputs(self.features, self.encoding * signs)
+        return replace(self, encoding=self.encoding * signs)
 
 
 class InputEncoder(nn.Module):
@@ -53,7 +54,9 @@ class InputEncoder(nn.Module):
 
     def forward(self, inputs: NodeInputs) -> Tensor:
         """Return the input representations, shape (n, d)."""
-        features = dropout(inputs.features, self._dropout, training=self.training)
+        features = dropout(
+            inputs.features, self._dropout, training=self.training, inplace=inputs.for_one_pass
+        )
         encoding = dropped(inputs.encoding, self._dropout, training=self.training)
         encoded = project(features, self.feature_weight) + encoding @ self.encoding_weight
         if not (self.training and self._node_dropout):

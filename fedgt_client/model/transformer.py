@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgt_client.model.attention import HybridAttention
+from fedgt_client.model.attention import Affine, HybridAttention
 from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
@@ -35,9 +35,9 @@ class TransformerLayer(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def keys_and_values(self, normal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of normalised representations, shape (n, d) each."""
-        return self.attention.keys_and_values(self.attention_norm(normal))
+    def keys_and_values(self, *normal: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of normalised representations, in parts, shape (n, d) each."""
+        return self.attention.keys_and_values(*normal, affine=self.attention_norm)
 
     def attend(
         self,
@@ -49,24 +49,12 @@ class TransformerLayer(nn.Module):
         block: AttentionBlock,
     ) -> Tensor:
         """Return H^(l) of the queries from their H^(l-1), plain and normalised, shape (q, d)."""
-        queries = self.attention_norm(normal)
-        attended = self.attention.attend(queries, key, value, global_nodes, block)
+        attended = self.attention.attend(
+            normal, key, value, global_nodes, block, affine=self.attention_norm
+        )
         hidden = hidden + self.dropout(attended)
         output: Tensor = hidden + self.dropout(self.feed_forward(hidden))
         return output
-
-
-class Affine(nn.Module):
-    """The learned half of a LayerNorm: scale and shift of what is already normalised."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(torch.zeros(width))
-
-    def forward(self, normal: Tensor) -> Tensor:
-        """Scale and shift, shape (…, d)."""
-        return normal * self.weight + self.bias
 
 
 class GraphTransformer(nn.Module):
@@ -124,7 +112,7 @@ class GraphTransformer(nn.Module):
         for index, layer in enumerate(cast(Iterable[TransformerLayer], self.layers)):
             normal, attended = self.normalised(hidden), self.attended_set(global_nodes, index)
             representations.append(normal.detach())
-            tables = layer.keys_and_values(torch.cat([normal, attended]))
+            tables = layer.keys_and_values(normal, attended)
             if others is not None and index == len(blocks) - 1:
                 with torch.no_grad():
                     rows = others.of_queries(hidden), others.of_queries(normal)

@@ -3,7 +3,9 @@
 import hashlib
 import json
 import logging
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +23,11 @@ from shared.files import open_tensors, write_tensors
 logger = logging.getLogger(__name__)
 
 # Increase it when what is computed changes: older files are then ignored.
-_VERSION = 2
+_VERSION = 3
 # Candidates kept for each node, as a multiple of the samples drawn: enough for variety.
 POOL_FACTOR = 4
+# Bytes that the folder may hold: predictions for new nodes prepare another graph every time.
+_LARGEST = 10 * 2**30
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,16 @@ def prepare(graph: Graph, config: RunConfig, folder: Path) -> Prepared:
         "size": size,
         "dimensions": config.positional_dimensions,
     } | {name: getattr(config, name) for name in builder.settings}
+    if graph.weights is not None:
+        parameters["weighted"] = True
     key = hashlib.sha256(
         (graph.digest() + json.dumps(parameters, sort_keys=True)).encode()
     ).hexdigest()[:32]
     path = folder / f"prepared-{key}.safetensors"
-    if not path.exists():
+    if path.exists():
+        with suppress(OSError):  # of a cache that is only read here
+            os.utime(path)
+    else:
         _compute(graph, config, size, path)
     try:
         return _read(path, graph.num_nodes, size, config.positional_dimensions)
@@ -63,12 +72,29 @@ def _compute(graph: Graph, config: RunConfig, size: int, path: Path) -> None:
     encoding = laplacian_encoding(graph, config.positional_dimensions)
     tensors = {"neighbours": neighbours, "weights": weights, "encoding": encoding}
     write_tensors(path, tensors, durable=True)
+    _remove_unused(path)
     logger.info(
         "prepared %d nodes in %.1f s: %s pool and positional encoding",
         graph.num_nodes,
         time.monotonic() - started,
         config.sampler,
     )
+
+
+def _remove_unused(newest: Path) -> None:
+    """Remove files that were not read for the longest time, while there are too many bytes.
+
+    Who has one mapped keeps its content; who needs it later computes it again.
+    """
+    found = []
+    for path in newest.parent.glob("prepared-*.safetensors"):
+        with suppress(FileNotFoundError):
+            found.append((path == newest, path.stat(), path))
+    total = sum(status.st_size for _, status, _ in found)
+    for is_newest, status, path in sorted(found, key=lambda one: (one[0], one[1].st_mtime_ns)):
+        if total > _LARGEST and not is_newest:
+            path.unlink(missing_ok=True)
+            total -= status.st_size
 
 
 def _read(path: Path, nodes: int, size: int, dimensions: int) -> Prepared:

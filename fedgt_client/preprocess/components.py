@@ -22,11 +22,20 @@ def adjacency_matrix(graph: Graph) -> sparse.csr_array:
     )
 
 
+def weight_matrix(graph: Graph) -> sparse.csr_array:
+    """Return the matrix with the weight of each stored arc, 1 where it has none, shape (n, n)."""
+    matrix = adjacency_matrix(graph)
+    if graph.weights is not None:
+        matrix.data = graph.weights.astype(np.float64)
+    return matrix
+
+
 @dataclass(frozen=True)
 class Components:
     """A graph with its nodes in the order of their components, links taken without direction."""
 
-    adjacency: sparse.csr_array  # shape: (n, n), rows and columns in the order of ``nodes``
+    # shape: (n, n), positive weights; rows and columns in the order of ``nodes``
+    adjacency: sparse.csr_array
     nodes: NDArray[np.int64]  # shape: (n,), ids, ascending within a component
     starts: NDArray[np.int64]  # shape: (components + 1,), positions in ``nodes``
 
@@ -87,5 +96,5 @@ class Components:
         rows = self.adjacency[places.ravel()]
         row = np.repeat(np.arange(count * size), np.diff(rows.indptr))
         matrices = np.zeros((count, size, size))
-        matrices[row // size, row % size, rows.indices - places[row // size, 0]] = 1.0
+        matrices[row // size, row % size, rows.indices - places[row // size, 0]] = rows.data
         return matrices

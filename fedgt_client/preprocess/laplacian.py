@@ -22,6 +22,9 @@ def laplacian_encoding(graph: Graph, dimensions: int = 8) -> NDArray[np.float32]
     non-trivial eigenvectors; what it lacks stays zero. Vectors are scaled to unit mean square, so
     that an encoding means the same at institutions of any size, and their sign is fixed.
 
+    All links count alike, whatever their weights: with heavy-tailed ones (amounts) the leading
+    eigenvectors would each single out two nodes with a heavy link, and say nothing of the others.
+
     Returns
     -------
     encoding : shape (n, dimensions)

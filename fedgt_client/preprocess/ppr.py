@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgt_client.graph import Graph
-from fedgt_client.preprocess.components import Components, adjacency_matrix
+from fedgt_client.preprocess.components import Components, weight_matrix
 from fedgt_client.preprocess.samplers import PoolBuilder
 from fedgt_client.preprocess.top_k import Pool
 
@@ -20,7 +20,8 @@ def personalised_pagerank(
     """Return the ``size`` nodes nearest to each node, itself excluded, and their PPR values.
 
     Ā is the column-normalised adjacency, so the distribution of node i is *column* i of the PPR
-    matrix; row i of the result holds that column's largest entries, equal ones by node id.
+    matrix; row i of the result holds that column's largest entries, equal ones by node id. Where
+    links have weights, a walker follows each with a probability proportional to its weight.
 
     Components of up to 1,000 nodes are inverted. In larger ones residual mass is pushed along the
     links until what is left at any node v is below ``tolerance`` · degree(v), and the rest is
@@ -29,7 +30,7 @@ def personalised_pagerank(
     """
     neighbours = np.full((graph.num_nodes, size), -1, np.int32)
     weights = np.zeros((graph.num_nodes, size), np.float32)
-    components = Components.of(adjacency_matrix(graph))
+    components = Components.of(weight_matrix(graph))
     for nodes, adjacency in components.dense(_DENSE):
         members, values = _strongest(_inverse(adjacency, nu), size)
         ids = np.take_along_axis(nodes[:, None, :], members, axis=2)
@@ -39,14 +40,17 @@ def personalised_pagerank(
     if len(large.nodes):
         from fedgt_client.preprocess.push import push_pool  # numba takes seconds to load, compile
 
+        probabilities = None if graph.weights is None else _probabilities(large)
         stationary = None if graph.directed else _stationary(large)
-        push_pool(large, stationary, nu, tolerance, (neighbours, weights))
+        push_pool(large, probabilities, stationary, nu, tolerance, (neighbours, weights))
     return neighbours, weights
 
 
 def _inverse(adjacency: NDArray[np.float64], nu: float) -> NDArray[np.float64]:
     """Return the PPR matrices of small components, transposed: row i is node i's; (b, s, s)."""
-    walk = adjacency / np.maximum(adjacency.sum(axis=2, keepdims=True), 1.0)
+    strengths = adjacency.sum(axis=2, keepdims=True)
+    strengths[strengths == 0] = 1.0  # a node that leads nowhere
+    walk = adjacency / strengths
     return nu * np.linalg.inv(np.eye(adjacency.shape[1]) - (1.0 - nu) * walk)
 
 
@@ -62,11 +66,18 @@ def _strongest(
     return columns, np.take_along_axis(values, columns, axis=2)
 
 
+def _probabilities(components: Components) -> NDArray[np.float32]:
+    """Return the share of each arc in the weights of its node's arcs, shape (m,)."""
+    adjacency = components.adjacency
+    strengths = np.repeat(adjacency.sum(axis=1), np.diff(adjacency.indptr))
+    return np.asarray(adjacency.data / strengths, np.float32)
+
+
 def _stationary(components: Components) -> NDArray[np.float32]:
-    """Return each node's share of the links of its component, shape (n,)."""
-    degrees = np.diff(components.adjacency.indptr)
-    volumes = np.add.reduceat(degrees, components.starts[:-1])
-    return np.asarray(degrees / np.repeat(volumes, components.sizes), np.float32)
+    """Return each node's share of the links' weights in its component, shape (n,)."""
+    strengths = components.adjacency.sum(axis=1, dtype=np.float64)
+    volumes = np.add.reduceat(strengths, components.starts[:-1])
+    return np.asarray(strengths / np.repeat(volumes, components.sizes), np.float32)
 
 
 POOL_BUILDER = PoolBuilder(

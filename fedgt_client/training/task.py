@@ -12,7 +12,8 @@ from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.inference import NodeOutputs, infer
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.sampling import Sampler
-from fedgt_client.training.batches import BatchPlan, batches
+from fedgt_client.training.batches import Batch, BatchPlan, batches
+from fedgt_client.training.memory import release_freed_memory
 
 
 class LearningTask(ABC):
@@ -28,6 +29,13 @@ class LearningTask(ABC):
 
         The training loop takes its step before it asks for the next pass.
         """
+
+    def single_passes(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the training nodes one by one, shapes (1,) and (1, classes).
+
+        The label of a node must not change the scores of any.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no passes of single nodes")
 
     def penalty(self) -> Tensor | float:
         """Return the term added to the cross entropy of a step."""
@@ -56,6 +64,11 @@ class GraphTask(LearningTask):
         for nodes in shuffled.split(self._batch_size or max(len(train), 1)):
             if len(nodes):
                 yield nodes, self.model(self.graph, nodes)
+
+    def single_passes(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the training nodes one by one."""
+        for node in self.graph.splits["train"].split(1):
+            yield node, self.model(self.graph, node)
 
     @torch.no_grad()
     def predict(self, nodes: Tensor) -> Tensor:
@@ -97,20 +110,37 @@ class TransformerTask(LearningTask):
         """
         plan, train = self._plan, self.graph.splits["train"]
         shuffled = torch.randperm(len(train), device=train.device) if plan.train_batch else None
-        for batch in batches(
-            self.graph.inputs().with_flipped_signs(),
-            self.sampler.draw,
-            train if shuffled is None else train[shuffled],
-            size=plan.train_batch,
-            layers=len(self.model.layers),
-            others=self._others,
-        ):
+        nodes = train if shuffled is None else train[shuffled]
+        for batch in self._batches(nodes, size=plan.train_batch):
             with plan.precision():
                 output = self.model(
                     batch.inputs, self.global_nodes.centres, batch.blocks, batch.others
                 )
             yield batch.targets, output.logits.float()
             self.global_nodes.update(output.representations)
+            if plan.train_batch:
+                del batch, output  # or they would lie beside the next ones
+                release_freed_memory()
+
+    def _batches(self, nodes: Tensor, size: int) -> Iterator[Batch]:
+        return batches(
+            self.graph.inputs().with_flipped_signs(),
+            self.sampler.draw,
+            nodes,
+            size=size,
+            layers=len(self.model.layers),
+            others=self._others,
+        )
+
+    def single_passes(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the training nodes one by one, then update the global nodes with all nodes."""
+        for batch in self._batches(self.graph.splits["train"], size=1):
+            with self._plan.precision():
+                output = self.model(batch.inputs, self.global_nodes.centres, batch.blocks)
+            yield batch.targets, output.logits.float()
+        with torch.no_grad():
+            for _ in self.training_passes():
+                pass
 
     def infer(self) -> Iterator[NodeOutputs]:
         """Yield the outputs of all nodes, some at a time, with each node's top samples."""

@@ -3,9 +3,11 @@
 import logging
 import time
 
+import psutil
 from flwr.app import Context, Message, MessageType
 
 from fedgt_client.node import NodeConfig
+from fedgt_client.policy import Policy
 from fedgt_client.worker import transport
 from fedgt_client.worker.process import WorkerDirectory, WorkerSpec, find_or_start, stop
 from fedgt_client.worker.supernode import Supernode
@@ -21,6 +23,10 @@ class TooLateError(FedGTError):
     """Nobody waits for the reply any more."""
 
 
+class TooMuchMemoryError(FedGTError):
+    """The worker takes more memory than the institution allows."""
+
+
 class Forwarder:
     """Lets the workers of a supernode answer messages."""
 
@@ -31,9 +37,15 @@ class Forwarder:
         """Return the worker's reply, which must come by the round's deadline."""
         config = RunConfig.build(context.run_config)
         directory = WorkerDirectory.create(node)
-        spec = WorkerSpec(context.run_id, config.worker_idle, self._supernode)
+        limits = node.limits or Policy()
+        spec = WorkerSpec(context.run_id, node.worker_idle, self._supernode)
+        seconds = min(config.round_deadline, limits.max_round_seconds)
         try:
-            return _call(directory, spec, message, context, self._until(config.round_deadline))
+            check = self._until(seconds)
+            return _call(directory, spec, message, context, check, limits.max_memory_mb)
+        except TooMuchMemoryError:
+            stop(directory, context.run_id, self._until(_STOP_SECONDS))
+            raise
         except TooLateError:
             # A round's result is of no use now, and the next round must not wait for it. An
             # institution that prepares its graph for the first time may go on with that.
@@ -59,6 +71,7 @@ def _call(
     message: Message,
     context: Context,
     check: transport.Check,
+    memory_mb: int,
 ) -> Message:
     """Return the worker's reply.
 
@@ -69,7 +82,9 @@ def _call(
     for _ in range(2):
         pid = find_or_start(directory, spec, check, replace=ended)
         try:
-            return transport.call(directory.socket, message, context, check)
+            return transport.call(
+                directory.socket, message, context, _within_memory(pid, memory_mb, check)
+            )
         except ConnectionError as error:
             logger.warning("worker %d ended without an answer (%s)", pid, error)
             ended = pid
@@ -77,3 +92,27 @@ def _call(
         "this institution's worker ended twice without an answer: see the supernode's log, and "
         "whether its memory suffices"
     )
+
+
+def _within_memory(pid: int, limit: int, check: transport.Check) -> transport.Check:
+    """Also check that a process takes at most ``limit`` MiB; 0: whatever it takes.
+
+    It is watched, not limited by the system: libraries that get no more memory try again for ever.
+    Files that it has mapped do not count.
+    """
+    if not limit:
+        return check
+
+    def check_both() -> None:
+        check()
+        try:
+            memory = psutil.Process(pid).memory_info()
+        except psutil.NoSuchProcess:
+            return  # the call says so
+        if (taken := (memory.rss - memory.shared) >> 20) > limit:
+            raise TooMuchMemoryError(
+                f"this institution's worker was stopped: it took {taken} MiB of memory, allowed: "
+                f"at most {limit} ([policy] max-memory-mb)"
+            )
+
+    return check_both

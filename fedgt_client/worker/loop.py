@@ -70,7 +70,7 @@ def _wait_for_end(worker: Worker, supernode: Supernode, socket: Path) -> str:
         if supernode.is_gone():
             return "its supernode has ended"
         if not socket.exists():
-            return "its socket was removed"
+            return "its socket was removed, as the supernode does when a run is over"
         if worker.is_idle():
             return f"no message for {worker.idle:g} s"
     return "the run is over"

@@ -58,17 +58,23 @@ class WorkerDirectory:
     @classmethod
     def create(cls, node: NodeConfig) -> "WorkerDirectory":
         """Return the directory of an institution, made where there is none."""
+        directory = cls.of(node, os.geteuid())
+        for path in (directory.path.parent, directory.path):
+            _make_private(path)
+        return directory
+
+    @classmethod
+    def of(cls, node: NodeConfig, user: int) -> "WorkerDirectory":
+        """Return the directory of an institution whose app runs as ``user``, which may not be."""
         identity = [
             node.name,
             str(Path(node.data_dir).absolute()),
             str(node.state_root().absolute()),
         ]
         name = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-        parent = Path(tempfile.gettempdir()) / f"fedgt-{os.geteuid()}"
+        parent = Path(tempfile.gettempdir()) / f"fedgt-{user}"
         if len(os.fsencode(parent / name / "socket")) > _LONGEST_PATH:
             parent = Path("/tmp") / parent.name
-        for path in (parent, parent / name):
-            _make_private(path)
         return cls(parent / name)
 
     @property
@@ -140,6 +146,22 @@ def stop(directory: WorkerDirectory, run: int, check: Check) -> None:
     with directory.locked(check):
         if (info := directory.worker(check)) and info.run == run:
             _kill(directory, info, check)
+
+
+def ask_to_end(node: NodeConfig, run: int, user: int) -> bool:
+    """Ask the worker of an institution to end, if there is one of ``run``; return whether.
+
+    By removing its socket, which needs no right to send it signals.
+    """
+    directory = WorkerDirectory.of(node, user)
+    try:
+        info = WorkerInfo(**json.loads(directory.pid_lock.read_text()))
+        if info.run != run:
+            return False
+        directory.socket.unlink()
+    except (OSError, ValueError, TypeError):  # it has ended by itself, or is just starting
+        return False
+    return True
 
 
 def _kill(directory: WorkerDirectory, info: WorkerInfo, check: Check) -> None:

@@ -21,6 +21,7 @@ METHODS: dict[str, MethodInfo] = {
         "a plain GCN, trained by each institution on its own",
         local.Local,
         defaults=BASELINE_DEFAULTS,
+        uploads=(),
     ),
     "fedavg": fedavg.INFO,
     "fedper": MethodInfo(

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from shared.config import RunConfig, Scalar
 from shared.files import release_after_reading
-from shared.wire import Arrays, Profile, Update
+from shared.wire import WEIGHTS, Arrays, Profile, Update
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,14 @@ class ServerMethod(ABC):
         """
         return update
 
+    def shorten(self, institution: str, update: Update, factor: float) -> Update:
+        """Multiply the change of an update that was received; return what ``aggregate`` needs."""
+        scaled = {name: array * np.float32(factor) for name, array in update.arrays.items()}
+        return replace(update, arrays=scaled)
+
+    def refuse(self, institution: str) -> None:  # noqa: B027 (most have nothing to undo)
+        """Undo what ``receive`` did: the update is not among those of ``aggregate``."""
+
     @abstractmethod
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
         """Aggregate a round's admitted updates, by institution, as ``receive`` returned them."""
@@ -68,7 +76,7 @@ class MethodInfo:
     description: str
     server: type[ServerMethod]
     defaults: Mapping[str, Scalar] = field(default_factory=dict)  # what differs from RunConfig's
-    uploads: tuple[str, ...] = ()  # arrays that may leave an institution besides the weights
+    uploads: tuple[str, ...] = (WEIGHTS,)  # arrays that may leave; as in the client half
     private_updates: bool = False  # whether ldp 'all' protects every update; as in the client half
 
 

@@ -15,8 +15,9 @@ from fedgt_server.transport import (
     transport_blocks,
     transport_similarity,
 )
+from fedgt_server.update_sketch import UpdateSketch
 from shared.config import RunConfig
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
+from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, WEIGHTS, Arrays, Profile, Update
 
 
 class FedGT(PersonalisedAveraging):
@@ -26,6 +27,8 @@ class FedGT(PersonalisedAveraging):
         super().__init__(config)
         self._nodes: dict[str, Array32] = {}  # μ_i, shape: (sets, n_g, d)
         self._sent_nodes: dict[str, Array32] = {}  # μ̂_i, shape: (attended sets, n_g, d)
+        self._earlier_nodes: dict[str, Array32] = {}  # that this round's have replaced
+        self._sketch: UpdateSketch | None = None  # of all updates, if they are compared
 
     def expected(self, profile: Profile) -> dict[str, list[int]]:
         """Expect Δθ, and what institutions are compared by."""
@@ -47,8 +50,12 @@ class FedGT(PersonalisedAveraging):
     def receive(self, institution: str, update: Update) -> Update:
         """Add Δθ_i to θ̂_i, and keep μ_i and what institutions are compared by."""
         arrays = update.arrays
-        change = self._add_change(institution, arrays)
+        change = self._add_change(institution, update)
+        if self._config.compare_updates:
+            self._updates_so_far().receive(institution, change)
         if GLOBAL_NODES in arrays:
+            if institution in self._nodes:
+                self._earlier_nodes.setdefault(institution, self._nodes[institution])
             # A copy: it may be a part of the whole message.
             self._nodes[institution] = np.array(arrays[GLOBAL_NODES])
         if self._config.similarity == "update":
@@ -57,27 +64,68 @@ class FedGT(PersonalisedAveraging):
             self._set_trait(institution, arrays[LABEL_DISTRIBUTION])
         return replace(update, arrays={})
 
+    def refuse(self, institution: str) -> None:
+        """Undo ``receive``: the global nodes are those of the round before."""
+        super().refuse(institution)
+        if self._sketch is not None:
+            self._sketch.scale(institution, 0.0)
+        self._nodes.pop(institution, None)
+        if institution in self._earlier_nodes:
+            self._nodes[institution] = self._earlier_nodes[institution]
+
+    def shorten(self, institution: str, update: Update, factor: float) -> Update:
+        """Take a part of an update, in the sketch as well."""
+        if self._sketch is not None:
+            self._sketch.scale(institution, factor)
+        return super().shorten(institution, update, factor)
+
     def aggregate(self, updates: Mapping[str, Update]) -> RoundReport:
         """Apply equations 7 and 8 for every institution that has ever answered."""
         self._receive_all(updates)
+        if self._sketch is not None:
+            self._sketch.end_round()
         similarity = self._similarity()
         weights = self._weights(similarity, updates)
         self._average(weights)
         self._average_nodes(weights)
+        self._earlier_nodes = {}
         return self._report(similarity, weights)
 
     def state_dict(self) -> Arrays:
         """Return the state of the averages and all global nodes."""
         nodes = {"nodes": self._nodes, "sent_nodes": self._sent_nodes}
-        return super().state_dict() | join_groups(nodes)
+        sketches = {} if self._sketch is None else self._sketch.sums
+        return super().state_dict() | join_groups(nodes | {"sketch": sketches})
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
         super().load_state_dict(saved)
-        self._nodes, self._sent_nodes = split_groups(saved, "nodes", "sent_nodes")
+        self._nodes, self._sent_nodes, sketches = split_groups(
+            saved, "nodes", "sent_nodes", "sketch"
+        )
+        self._sketch = None
+        if sketches:
+            self._updates_so_far().sums = sketches
 
     def _similarity(self) -> Floats:
-        """Return the similarity of all institutions, shape (M, M)."""
+        """Return the similarity of all institutions, shape (M, M).
+
+        Of their data; where groups of institutions disagree, the mean of it and of how far they
+        agree on what to learn.
+        """
+        similarity = self._data_similarity()
+        if self._sketch is None:
+            return similarity
+        agreement = self._sketch.similarity(self._institutions())
+        return similarity if agreement is None else (similarity + agreement) / 2.0
+
+    def _updates_so_far(self) -> UpdateSketch:
+        if self._sketch is None:
+            self._sketch = UpdateSketch(len(self._initial))
+        return self._sketch
+
+    def _data_similarity(self) -> Floats:
+        """Return the similarity of what institutions upload of their data, shape (M, M)."""
         config = self._config
         if config.similarity in ("update", "label"):
             return self._trait_similarity()
@@ -86,7 +134,9 @@ class FedGT(PersonalisedAveraging):
         fingerprints = self._points(-1)  # the last set
         similarity = transport_similarity(fingerprints, config.similarity)
         if config.ldp != "off" and config.denoise_similarity:
-            similarity = denoised(similarity, fingerprints, 2.0 * config.ldp_noise**2)
+            # Of Gaussian noise, or of Laplace noise.
+            variance = (1.0 if config.ldp_norm == "l2" else 2.0) * config.ldp_noise**2
+            similarity = denoised(similarity, fingerprints, variance)
         return similarity
 
     def _average_nodes(self, weights: Array32) -> None:
@@ -125,6 +175,6 @@ INFO = MethodInfo(
     "FedGT",
     "a graph transformer with global nodes, personalised averages by optimal transport",
     FedGT,
-    uploads=(GLOBAL_NODES, LABEL_DISTRIBUTION),
+    uploads=(WEIGHTS, GLOBAL_NODES, LABEL_DISTRIBUTION),
     private_updates=True,
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fedgt_server.methods.base import BASELINE_DEFAULTS, MethodInfo, RoundReport
 from fedgt_server.methods.personalised import PersonalisedAveraging
-from shared.wire import FUNCTIONAL_EMBEDDING, Profile, Update
+from shared.wire import FUNCTIONAL_EMBEDDING, WEIGHTS, Profile, Update
 
 
 class FedPub(PersonalisedAveraging):
@@ -21,7 +21,7 @@ class FedPub(PersonalisedAveraging):
 
     def receive(self, institution: str, update: Update) -> Update:
         """Add Δθ_i to θ̂_i, and keep the functional embedding."""
-        self._add_change(institution, update.arrays)
+        self._add_change(institution, update)
         self._set_trait(institution, update.arrays[FUNCTIONAL_EMBEDDING])
         return replace(update, arrays={})
 
@@ -40,5 +40,8 @@ INFO = MethodInfo(
     FedPub,
     # As in the authors' code; for overlapping subgraphs they use a tau of 5.
     defaults=BASELINE_DEFAULTS | {"weight-decay": 1e-6, "tau": 3.0},
-    uploads=(FUNCTIONAL_EMBEDDING,),
+    uploads=(
+        WEIGHTS,
+        FUNCTIONAL_EMBEDDING,
+    ),
 )

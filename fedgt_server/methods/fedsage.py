@@ -15,7 +15,14 @@ from fedgt_server.methods.base import (
 from fedgt_server.methods.fedavg import FedAvg
 from shared.config import RunConfig
 from shared.fedsage import OFFERED_ROWS, exchanged, generator_rounds
-from shared.wire import GENERATED_FEATURES, GENERATED_GRADIENTS, Arrays, Profile, Update
+from shared.wire import (
+    GENERATED_FEATURES,
+    GENERATED_GRADIENTS,
+    WEIGHTS,
+    Arrays,
+    Profile,
+    Update,
+)
 
 Array32 = NDArray[np.float32]
 
@@ -142,5 +149,5 @@ INFO = MethodInfo(
     "GraphSAGE on graphs with generated neighbours, averaged",
     FedSage,
     defaults=SAGE_DEFAULTS,
-    uploads=(GENERATED_FEATURES, GENERATED_GRADIENTS),
+    uploads=(WEIGHTS, GENERATED_FEATURES, GENERATED_GRADIENTS),
 )

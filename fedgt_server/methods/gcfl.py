@@ -37,6 +37,7 @@ class GCFL(ServerMethod):
 
     def __init__(self, config: RunConfig) -> None:
         self._round = 0
+        self._robust = config.robust
         self._models: dict[int, Arrays] = {}  # by cluster
         self._cluster: dict[str, int] = {}  # by institution; cluster 0 if not listed
         self._norms: dict[str, list[float]] = {}  # ‖g_i‖ of the last rounds
@@ -54,7 +55,11 @@ class GCFL(ServerMethod):
         self._round += 1
         for name, update in updates.items():
             self._cluster.setdefault(name, 0)
-            self._norms.setdefault(name, []).append(update.metrics.get(GRADIENT_NORM, 0.0))
+            # Where an institution keeps its gradient's norm, its update's tells as much.
+            norm = update.metrics.get(GRADIENT_NORM)
+            self._norms.setdefault(name, []).append(
+                _length(update.arrays) if norm is None else norm
+            )
             del self._norms[name][:-_WINDOW]
         split = False
         for cluster in sorted(self._models):
@@ -126,7 +131,8 @@ class GCFL(ServerMethod):
         members = sorted(name for name in updates if self._cluster[name] == cluster)
         if members:
             answers = [updates[name] for name in members]
-            self._models[cluster] = averaged_step(self._models[cluster], answers)
+            model = self._models[cluster]
+            self._models[cluster] = averaged_step(model, answers, robust=self._robust)
 
 
 def _length(arrays: Arrays) -> float:

@@ -40,5 +40,6 @@ INFO = MethodInfo(
     "Local",
     "FedGT's model, trained by each institution on its own",
     Local,
+    uploads=(),
     private_updates=True,  # there are none
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedgt_server.aggregation import Array32, personalised_models, softmax_weights
 from fedgt_server.methods.base import (
@@ -15,18 +16,21 @@ from fedgt_server.methods.base import (
     split_groups,
 )
 from fedgt_server.model_table import ModelTable
+from fedgt_server.robust import Wary, agreeing, trusted_weights
 from fedgt_server.transport import Floats, spread
 from shared.config import RunConfig
-from shared.wire import Arrays, Update
+from shared.wire import KEPT_OWN, Arrays, Update
 
 # Below this spread of the similarities the personalised averages are close to the plain mean.
 _MIN_SPREAD = 0.01
 # Bytes of a part of a large matrix that is computed at once.
 _BLOCK = 2**26
-# With more institutions the journal does not keep all similarities (300 kB a round), but only the
-# weights of those others that weigh most with each.
+# With more institutions the journal does not keep all similarities and weights (600 kB a round),
+# but only the weights of those others that weigh most with each.
 _FEW = 200
 _STRONGEST = 5
+# With more institutions their updates are compared by every eighth coordinate.
+_SOME = 8
 
 
 class PersonalisedAveraging(ServerMethod):
@@ -40,7 +44,9 @@ class PersonalisedAveraging(ServerMethod):
         self._spread = -1.0  # of the similarities in the last round
         self._shapes: dict[str, tuple[int, ...]] = {}  # of every parameter, by name
         self._initial = np.zeros(0, np.float32)  # θ̂^(1), shape: (P,)
-        self._mean = self._initial  # of all models; θ̂^(1) while there is none, shape: (P,)
+        self._common: Array32 | None = None  # for institutions that never answered, shape: (P,)
+        self._new: set[str] = set()  # those whose first update came in this round
+        self._wary = Wary()
         self._models = self._table(0)  # θ_i, shape: (M, P)
         self._sent = self._table(0)  # θ̂_i, shape: (M, P)
         self._traits = self._table(0)  # what institutions are compared by: a vector for each
@@ -52,7 +58,10 @@ class PersonalisedAveraging(ServerMethod):
         self._start_from(self._flat(initial))
 
     def message(self, institution: str) -> Arrays:
-        """Return θ̂_i; for an institution that never answered, the plain mean of all models."""
+        """Return θ̂_i; for an institution that never answered, the mean of all models.
+
+        With ``robust`` it is their median.
+        """
         return self._named(self._sent_to(institution))
 
     def state_dict(self) -> Arrays:
@@ -63,19 +72,19 @@ class PersonalisedAveraging(ServerMethod):
                 "model": self._models.views(),
                 "sent": self._sent.views(),
                 "trait": self._traits.views(),
+                "wary": self._wary.state_dict(),
                 "shape": {name: np.array(s, np.int64) for name, s in self._shapes.items()},
             }
         )
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
-        initial, shapes = split_groups(saved, "initial", "shape")
+        initial, shapes, wary = split_groups(saved, "initial", "shape", "wary")
+        self._wary = Wary(wary)
         self._shapes = {name: tuple(int(n) for n in shape) for name, shape in shapes.items()}
         self._start_from(initial[""])
         for name, row in group_items(saved, "model"):
             self._models[name] = row
-        if self._models:
-            self._mean = np.concatenate([models.mean(axis=0) for _, models in self._columns()])
         for name, row in group_items(saved, "sent"):
             self._sent[name] = row
         for name, row in group_items(saved, "trait"):
@@ -83,7 +92,7 @@ class PersonalisedAveraging(ServerMethod):
 
     def _start_from(self, initial: Array32) -> None:
         """Set θ̂^(1), and forget all models."""
-        self._initial = self._mean = initial
+        self._initial, self._common = initial, None
         self._models, self._sent = self._table(len(initial)), self._table(len(initial))
         self._traits = self._table(0)
 
@@ -94,7 +103,19 @@ class PersonalisedAveraging(ServerMethod):
 
     def _sent_to(self, institution: str) -> Array32:
         """Return the θ̂_i that an institution starts from, shape (P,)."""
-        return self._sent.get(institution, self._mean)
+        found: Array32 | None = self._sent.get(institution)
+        return self._common_model() if found is None else found
+
+    def _common_model(self) -> Array32:
+        """Return the mean or median of the models after the last round; θ̂^(1) before the first."""
+        if not self._sent:
+            return self._initial
+        if self._common is None:
+            centre = np.median if self._config.robust else np.mean
+            self._common = np.concatenate(
+                [centre(models, axis=0).astype(np.float32) for _, models in self._columns()]
+            )
+        return self._common
 
     def _receive_all(self, updates: Mapping[str, Update]) -> None:
         """Take in those updates that still hold arrays."""
@@ -102,14 +123,39 @@ class PersonalisedAveraging(ServerMethod):
             if update.arrays:
                 self.receive(name, update)
 
-    def _add_change(self, institution: str, arrays: Arrays) -> Array32:
+    def _add_change(self, institution: str, update: Update) -> Array32:
         """Set θ_i = θ̂_i + Δθ_i, with the θ̂_i that this institution was sent; return Δθ_i.
 
         θ̂_i here is not rounded as the message was: changes below the rounding are not lost.
+        An institution that did not take over θ̂_i has gone on from its last θ_i.
         """
+        arrays, kept_own = update.arrays, update.metrics.get(KEPT_OWN) == 1.0
+        start = self._sent_to(institution)
+        if institution not in self._models:
+            self._new.add(institution)
+        elif kept_own:
+            start = self._models[institution]
+        if kept_own:
+            self._wary.complain(institution)
         change = self._flat(arrays)
-        self._models[institution] = self._sent_to(institution) + change
+        self._models[institution] = start + change
         return change
+
+    def shorten(self, institution: str, update: Update, factor: float) -> Update:
+        """Take a part of the way from θ̂_i to θ_i."""
+        start = self._sent_to(institution)
+        change = self._models[institution] - start
+        self._models[institution] = start + np.float32(factor) * change
+        return update
+
+    def refuse(self, institution: str) -> None:
+        """Set θ_i = θ̂_i, as if it had not trained; forget an institution that is new."""
+        if institution in self._new:
+            self._models.remove(institution)
+            if institution in self._traits:
+                self._traits.remove(institution)
+        else:
+            self._models[institution] = self._sent_to(institution)
 
     def _set_trait(self, institution: str, trait: Array32) -> None:
         if not self._traits:
@@ -139,15 +185,46 @@ class PersonalisedAveraging(ServerMethod):
             scores[:, absent] = -np.inf
             scores[own - start, own] = kept
             weights[start:stop] = softmax_weights(scores, tau)
+        if self._config.robust:
+            weights = self._trusted(weights, absent)
         return weights
+
+    def _trusted(self, weights: Array32, absent: NDArray[np.bool_]) -> Array32:
+        """Leave out of wary institutions' averages whose updates do not agree with theirs."""
+        always = self._config.agreeing_only
+        wary = np.array([always or name in self._wary for name in self._institutions()])
+        wary &= ~absent  # who is absent has no update to agree with
+        agreement = np.ones(weights.shape)
+        if wary.any():
+            agreement[wary] = self._agreement()[wary]
+        self._wary.next_round()
+        return trusted_weights(weights, agreement).astype(np.float32)
+
+    def _agreement(self) -> Floats:
+        """Return whose updates agree with whose, shape (M, M)."""
+        names = self._institutions()
+        products = np.zeros((len(names), len(names)))
+        for start, models in self._columns():
+            models -= self._starts(names, start, models.shape[1])
+            step = 1 if len(names) <= _FEW else _SOME
+            some = np.ascontiguousarray(models[:, ::step])
+            products += some @ some.T
+        return agreeing(products)
+
+    def _starts(self, names: list[str], start: int, count: int) -> Array32:
+        """Return columns of θ̂_i of every institution, shape (M, count)."""
+        stop = start + count
+        common = self._common_model()[start:stop] if self._new else np.zeros(0, np.float32)
+        known = [name for name in names if name in self._sent]
+        found = iter(self._sent.columns(known, start, stop))
+        return np.stack([next(found) if name in self._sent else common for name in names])
 
     def _average(self, weights: Array32) -> None:
         """Compute θ̂_i of every institution, equation 8, from the weights α, shape (M, M)."""
-        names, means = self._institutions(), []
+        names = self._institutions()
         for start, models in self._columns():
             self._sent.set_columns(names, start, personalised_models(weights, models))
-            means.append(models.mean(axis=0))
-        self._mean = np.concatenate(means)
+        self._common, self._new = None, set()
 
     def _columns(self) -> Iterator[tuple[int, Array32]]:
         """Yield blocks of columns of all models, shape (M, columns), and the first's number."""
@@ -189,7 +266,11 @@ class PersonalisedAveraging(ServerMethod):
             "self_weight": float(np.diag(weights).mean(dtype=np.float64)),
         }
         if len(names) <= _FEW:
-            facts |= {"order": names, "similarity": np.round(similarity, 4).tolist()}
+            facts |= {
+                "order": names,
+                "similarity": np.round(similarity, 4).tolist(),
+                "weights": [[round(float(w), 4) for w in row] for row in weights],
+            }
         else:
             facts["strongest"] = strongest_weights(names, weights, _STRONGEST)
         return RoundReport(facts, warnings)

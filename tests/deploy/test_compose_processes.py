@@ -100,6 +100,9 @@ def on_one_host(host: Host) -> tuple[dict[str, Container], Path]:
     provision(_DEPLOY / "federation.toml", kits)
     source = _DEPLOY / "docker-compose.yml"
     values = {"FEDGT_KITS": str(kits)}
+    for bank in _NAMES:  # the policy names the coordinator, which has another address here
+        node = kits / bank / "node.toml"
+        node.write_text(node.read_text().replace("superlink:9092", f"localhost:{host.fleet}"))
     found = {
         name: host.container(source, name, **values)
         for name in ("superlink", "serverapp", "register", "run")

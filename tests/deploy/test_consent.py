@@ -92,7 +92,7 @@ def federation(place: Path, trojan: Path, mark: ProcessMark) -> HarnessFederatio
     assert approved.returncode == 0, approved.stderr
     if IS_ROOT:
         node = federation.institutions[C].folder / "node.toml"
-        node.write_text(node.read_text() + f'app-user = "{_APP_USER}"\n')
+        node.write_text(f'app-user = "{_APP_USER}"\n' + node.read_text())
         data = federation.institutions[C].folder / "data"
         for path in (data, *data.iterdir()):
             shutil.chown(path, _APP_USER)
@@ -294,6 +294,7 @@ def test_code_that_one_approved(federation: HarnessFederation, trojan: Path) -> 
     found = content_hash(read_bundle(bundle))
     settings: dict[str, Scalar] = {
         "run-name": "meddled",
+        "replace": True,
         "min-institutions": 1,
         "rounds": 1,
     }

@@ -33,7 +33,9 @@ class GoldenRun:
         # At their own rate most methods learn little in six rounds.
         faster: dict[str, Scalar] = {} if self.method in ("gcn", "fedpub") else {"lr": 0.02}
         # Rounding to 8 bits can turn a last digit, which differs by processor, into a whole step.
-        exact: dict[str, Scalar] = {"wire-precision": "float32"}
+        # Without what 'robust' adds: an institution that keeps its own model tells nothing of the
+        # method.
+        exact: dict[str, Scalar] = {"wire-precision": "float32", "robust": False}
         return {"rounds": self.rounds, "method": self.method, **faster, **exact}
 
 
@@ -70,7 +72,7 @@ GOLDEN = {
     ),
     "fedsage": GoldenRun(
         "fedsage",
-        Fingerprint((1.372457, 1.313371, 1.347803), (3.869601, 3.817937, 3.885987), 3.840376),
+        Fingerprint((1.374091, 1.333951, 1.367676), (3.912694, 3.863028, 3.922853), 3.882685),
     ),
     "fedpub": GoldenRun(
         "fedpub",
@@ -86,7 +88,7 @@ GOLDEN = {
     ),
     "fedgt": GoldenRun(
         "fedgt",
-        Fingerprint((1.221559, 1.366378, 1.331445), (13.356700, 13.312349, 13.315019), 43.616059),
+        Fingerprint((1.244834, 1.593320, 1.249421), (13.315033, 13.315277, 13.317600), 43.938559),
     ),
 }
 

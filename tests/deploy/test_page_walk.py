@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,12 @@ from deploy.engines.processes import ProcessMark, marked_processes
 from fedgt_client.data.partition import institution_graphs
 from fedgt_client.graph import Graph
 from tests.harness.operator_page import Block, blocks, command_names
+from tests.harness.processes import kill_process_tree
 
+_ID = "account-of-ours-"  # of every account, to be found wherever it should not be
 _HOSTS = ("coordinator", "bank-a", "bank-b")
 _RUN = 3 * TIMEOUT
+_CONNECTED = "SuperNode ID"  # what a supernode says once it is let in
 # HOST.example.org:PATH is a folder beside this host's.
 _SCP = """#!/bin/sh
 set -eu
@@ -39,13 +43,13 @@ def write_tables(graph: Graph, folder: Path) -> None:
         writer.writerow(["account", *graph.feature_names, "risk"])
         for node in range(graph.num_nodes):
             label = graph.class_names[graph.labels[node]]
-            writer.writerow([f"n{node}", *graph.features[node].tolist(), label])
+            writer.writerow([f"{_ID}{node}", *graph.features[node].tolist(), label])
     sources = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     with (folder / "transfers.csv").open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["from", "to"])
         pairs = zip(sources.tolist(), graph.indices.tolist(), strict=True)
-        writer.writerows((f"n{a}", f"n{b}") for a, b in pairs if a < b)
+        writer.writerows((f"{_ID}{a}", f"{_ID}{b}") for a, b in pairs if a < b)
 
 
 class Walk:
@@ -53,7 +57,7 @@ class Walk:
 
     def __init__(self, place: Path, mark: ProcessMark) -> None:
         self._place, self._mark = place, mark
-        self._ports = dict(zip(("fleet", "control", *_HOSTS[1:]), free_ports(4), strict=True))
+        self._ports = dict(zip(("fleet", "control"), free_ports(2), strict=True))
         self.processes: dict[str, Process] = {}
         for host in _HOSTS:
             self.home(host).mkdir(parents=True)
@@ -73,9 +77,6 @@ class Walk:
         text = text.replace(
             "[coordinator]", f"[coordinator]\ncontrol-port = {self._ports['control']}"
         )
-        for bank in _HOSTS[1:]:
-            named = f'name = "{bank}"'
-            text = text.replace(named, f"{named}\nport = {self._ports[bank]}")
         (self.home(host) / name).write_text(text)
 
     def type(self, block: Block, *, ends_with: int = 0, saying: str = "") -> str:
@@ -96,7 +97,11 @@ class Walk:
     def start(self, block: Block) -> None:
         """Run a block that does not end."""
         host = block.where[0]
-        with (self.home(host) / "log.txt").open("ab") as log:
+        path = self.home(host) / "log.txt"
+        if earlier := self.processes.get(host):
+            kill_process_tree(earlier)
+        connected = path.read_text().count(_CONNECTED) if path.exists() else 0
+        with path.open("ab") as log:
             self.processes[host] = subprocess.Popen(
                 ["sh", "-eu", "-c", f"exec {block.text}"],
                 cwd=self.home(host),
@@ -108,12 +113,17 @@ class Walk:
             )
         if host == "coordinator":
             self._wait_for_coordinator()
+        else:
+            self._wait_for(host, lambda: path.read_text().count(_CONNECTED) > connected)
 
     def _wait_for_coordinator(self) -> None:
+        self._wait_for("coordinator", lambda: {"fleet port", "control"} <= self._green())
+
+    def _wait_for(self, host: str, is_there: Callable[[], bool]) -> None:
         deadline = time.monotonic() + TIMEOUT
-        log = self.home("coordinator") / "log.txt"
-        while not {"fleet port", "control"} <= self._green():
-            assert self.processes["coordinator"].poll() is None, log.read_text()
+        log = self.home(host) / "log.txt"
+        while not is_there():
+            assert self.processes[host].poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(1)
 
@@ -171,4 +181,32 @@ def test_the_page_from_top_to_bottom(tmp_path: Path) -> None:
         # After all of it, bank-b is back with its new key.
         walk.type(Block("sh", ("bank-b",), "fedgt doctor bank-b --only admission\n"))
         assert walk.processes["bank-a"].poll() is None
+        check_logs(walk)
+        check_what_the_coordinator_has(walk)
     assert not mark.processes()
+
+
+def check_logs(walk: Walk) -> None:
+    """Check that nobody was shown a traceback, and that logs are kept for their owners alone."""
+    for host in _HOSTS:
+        assert "Traceback" not in (walk.home(host) / "log.txt").read_text(errors="replace")
+        kept = list(walk.home(host).rglob("logs/*.log"))
+        assert kept
+        assert all(path.stat().st_mode & 0o777 == 0o600 for path in kept)
+
+
+def check_what_the_coordinator_has(walk: Walk) -> None:
+    """Look for ids, values and places of the institutions in every file of the coordinator's."""
+    private = {_ID.encode()}
+    for bank in _HOSTS[1:]:
+        private.add(str(walk.home(bank)).encode())
+        first = (walk.home(bank) / "accounts.csv").read_text().splitlines()[1].split(",")
+        private |= {value.encode() for value in first[1:-1] if len(value) > 8}
+    assert len(private) > 5
+    searched = 0
+    for path in walk.home("coordinator").rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert not [one for one in private if one in content], path
+            searched += 1
+    assert searched > 50

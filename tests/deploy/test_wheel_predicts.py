@@ -1,24 +1,24 @@
 """An exported model in an environment that has the wheel and nothing of the sources."""
 
-import os
+import contextlib
 import shutil
 import subprocess
-import sys
-import zipfile
+import sysconfig
+import venv
 from pathlib import Path
 
 import hatchling.build
 import pyarrow.parquet as pq
 import pytest
+import uv
 
-from fedgt_client.assessment import assess
-from fedgt_client.exported_model import export_model
-from fedgt_client.model_source import open_source
+from fedgt_client.predict.assessment import assess
+from fedgt_client.predict.exported_model import export_model
+from fedgt_client.predict.source import open_source
 from tests.fedgt_client.tables import bank_tables
 from tests.fedgt_client.trained_kits import make_kit, train
 
 _ROOT = Path(__file__).parents[2]
-_COMMAND = "import sys; from deploy.cli import main; sys.argv[0] = 'fedgt'; main()"
 
 
 @pytest.mark.slow
@@ -36,25 +36,46 @@ def test_the_wheel_alone_predicts_the_same(tmp_path: Path, monkeypatch: pytest.M
     shutil.copytree(kit / "data", elsewhere / "graph")
     expected = trained.predict(data)
 
-    monkeypatch.chdir(_ROOT)
-    wheel = hatchling.build.build_wheel(str(tmp_path))
-    with zipfile.ZipFile(tmp_path / wheel) as archive:
-        archive.extractall(tmp_path / "installed")
     done = subprocess.run(
         [
-            *(sys.executable, "-P", "-c", _COMMAND),
-            *("predict", "model", "--data", "graph", "--out", "scores.parquet"),
+            *(installed_command(tmp_path), "predict", "model"),
+            *("--data", "graph", "--out", "scores.parquet"),
         ],
         cwd=elsewhere,
-        env=os.environ
-        | {
-            "PYTHONPATH": str(tmp_path / "installed"),
-            "FEDGT_CACHE": str(elsewhere / "cache"),
-            "HOME": str(elsewhere),
-        },
+        env={"FEDGT_CACHE": str(elsewhere / "cache"), "HOME": str(elsewhere), "PATH": "/usr/bin"},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert pq.read_table(elsewhere / "scores.parquet").equals(expected)
+
+
+def installed_command(place: Path) -> Path:
+    """Return 'fedgt' of a new environment, with the wheel and, from here, what it depends on."""
+    with contextlib.chdir(_ROOT):
+        wheel = place / hatchling.build.build_wheel(str(place))
+    environment = place / "environment"
+    venv.create(environment, symlinks=True)
+    python = environment / "bin" / "python"
+    # Files that make sources importable, such as those of an editable install, do not come along:
+    # Python reads them in an environment's own folder alone.
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    subprocess.run(
+        [
+            *(uv.find_uv_bin(), "pip", "install", "--quiet", "--offline", "--no-deps"),
+            *("--no-cache", "--python", str(python), str(wheel)),
+        ],
+        check=True,
+        timeout=300,
+    )
+    found = subprocess.run(
+        [python, "-c", "import fedgt_client; print(fedgt_client.__file__)"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(found.stdout.strip()).is_relative_to(packages)
+    return environment / "bin" / "fedgt"

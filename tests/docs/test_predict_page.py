@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fedgt_client.assessment import assess
-from fedgt_client.exported_model import export_model
-from fedgt_client.model_source import open_source
+from fedgt_client.predict.assessment import assess
+from fedgt_client.predict.exported_model import export_model
+from fedgt_client.predict.source import open_source
 from tests.docs.documents import ROOT
 from tests.fedgt_client.tables import bank_tables
 from tests.fedgt_client.trained_kits import make_kit, train

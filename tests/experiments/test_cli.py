@@ -10,8 +10,9 @@ from deploy.cli import main
 from deploy.cli.output import console
 from experiments import grids
 from experiments.cli import in_parts, select
-from experiments.grids import SEEDS, Experiment, experiment
+from experiments.grids import Experiment, experiment
 from experiments.job import Job
+from experiments.protocol import table_seeds
 from experiments.result_table import Column, Entry, Row, Table
 from experiments.variants import METHODS
 from shared.errors import FedGTError
@@ -49,17 +50,20 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
             "--only cora: expected KEY=VALUE with a key of dataset",
         ),
         (("run", "cost", "--only", "method=x"), "--only method=x: expected KEY=VALUE"),
-        (("run", "cost", "--only", "seed=7"), "no run has seed 7; there are: 0, 1, 2"),
+        (("run", "cost", "--only", "seed=7"), "no run has seed 7; there are: 31, 32, 33"),
         (
-            ("run", "cost", "--only", "seed=0, seed=1"),
-            "--only seed=1: seed is given twice; write seed=A+B",
+            ("run", "cost", "--only", "seed=31, seed=32"),
+            "--only seed=32: seed is given twice; write seed=A+B",
         ),
         (
-            ("run", "main-disjoint", "--only", "dataset=pubmed,clients=5"),
-            "--only dataset=pubmed,clients=5: no run matches",
+            ("run", "main-disjoint", "--only", "dataset=pubmed,seed=35"),
+            "--only dataset=pubmed,seed=35: no run matches",
         ),
         (("run", "cost", "--jobs", "0"), "0"),
-        (("run", "cost", "--data-dir", "/nowhere"), "data folder /nowhere does not exist"),
+        (("run", "statistics", "--data-dir", "/nowhere"), "data folder /nowhere does not exist"),
+        (("trials", "coral"), "family is 'coral', expected one of cora"),
+        (("table", "cost/paired"), "cost is not a table of accuracies: it has no 'paired'"),
+        (("table", "louvain/pared"), "form is 'pared', expected one of paired, way"),
         (("table", "mian"), "there is no experiment 'mian'"),
         (("table", "tsne"), "tsne has no table, only a figure: fedgt experiment figure tsne"),
         (("table", "cost", "--format", "html"), "html"),
@@ -87,9 +91,9 @@ def test_bad_input_is_one_line(
 
 def test_select_by_several_values() -> None:
     jobs = list(experiment("main-disjoint").jobs)
-    found = select(jobs, "dataset=cora, variant=fedgt+local,seed=0")
+    found = select(jobs, "dataset=cora, variant=fedgt+local,seed=31")
     assert {job.name for job in found} == {
-        f"cora/disjoint-{count}/{name}-0" for count in (5, 10, 20) for name in ("fedgt", "local")
+        f"cora/disjoint-{count}/{name}-31" for count in (5, 10, 20) for name in ("fedgt", "local")
     }
     assert select(jobs, "") == jobs
     with pytest.raises(FedGTError, match="no run has variant fedgtt"):
@@ -99,11 +103,11 @@ def test_select_by_several_values() -> None:
 def test_what_is_to_do(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_made(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 1), 0.8)
+    write_made(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 32), 0.8)
     arguments = ("run", "cost", "--only", "variant=gcn", "--list", "--results", str(tmp_path))
     assert fedgt(capsys, monkeypatch, *arguments) == (
         0,
-        "cora/disjoint-5/gcn-0\ncora/disjoint-5/gcn-2\n",
+        "".join(f"cora/disjoint-5/gcn-{seed}\n" for seed in (31, 33, 34, 35)),
         "",
     )
 
@@ -111,11 +115,11 @@ def test_what_is_to_do(
 def test_list_counts_what_is_finished(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_made(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 1), 0.8)
+    write_made(tmp_path, Job.of("cora", "disjoint", 5, "gcn", 32), 0.8)
     code, out, _ = fedgt(capsys, monkeypatch, "list", "--results", str(tmp_path), "--json")
     counts = {item["name"]: item for item in json.loads(out)["experiments"]}
     assert code == 0
-    jobs = len(METHODS) * len(SEEDS)
+    jobs = len(METHODS) * len(table_seeds("cora"))
     assert (counts["cost"]["finished"], counts["cost"]["jobs"]) == (1, jobs)
     assert counts["main-disjoint"]["finished"] == 1
     assert counts["main-overlap"]["finished"] == 0
@@ -155,7 +159,7 @@ def test_table_in_three_forms(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 31), 0.8)
     arguments = ("table", "louvain", "--format", form, "--results", str(tmp_path))
     code, out, _ = fedgt(capsys, monkeypatch, *arguments)
     assert code == 0
@@ -197,19 +201,19 @@ def test_a_readme_whose_picture_cannot_be_drawn_stays_as_it_is(
 def test_a_figure_says_where_it_is_and_what_is_missing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 31), 0.8)
     out = tmp_path / "a.png"
     arguments = ("figure", "louvain", "--out", str(out), "--results", str(tmp_path))
     code, text, errors = fedgt(capsys, monkeypatch, *arguments)
     assert (code, text) == (0, f"figure: {out}\n")
-    assert errors == "17 of 18 runs are missing, first cora/louvain-10/fedpub-0\n"
+    assert errors == "155 of 156 runs are missing, first cora/louvain-10/local-31\n"
     assert out.exists()
 
 
 def test_readme_is_checked_and_rewritten(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 0), 0.8)
+    write_made(tmp_path, Job.of("cora", "louvain", 10, "fedgt", 31), 0.8)
     file = tmp_path / "README.md"
     file.write_text("<!-- table louvain -->\n<!-- end -->\n")
     arguments = ("readme", "--file", str(file), "--results", str(tmp_path))

@@ -43,13 +43,13 @@ def test_faults_say_what_to_do(name: str, out: str, message: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "jobs"),
     [
-        ("louvain", [Job.of("cora", "louvain", 10, "fedgt", 0)]),
-        ("main-disjoint", [Job.of("cora", "disjoint", 5, name, 0) for name in ("fedgt", "gcn")]),
-        ("sampling", [Job.of("cora", "disjoint", 10, "fedgt-sampler-attribute", 1)]),
-        ("cost", [Job.of("cora", "disjoint", 5, "fedper", 0)]),
-        ("convergence", [Job.of("cora", "overlap", 30, "fedgt", seed) for seed in (0, 1)]),
-        ("hyper", [Job.of("cora", "disjoint", 10, "fedgt", 0, {"tau": 1.0})]),
-        ("ldp", [Job.of("cora", "disjoint", 10, "fedgt-noldp", 0)]),
+        ("louvain", [Job.of("cora", "louvain", 10, "fedgt", 31)]),
+        ("main-disjoint", [Job.of("cora", "disjoint", 5, name, 31) for name in ("fedgt", "gcn")]),
+        ("sampling", [Job.of("cora", "disjoint", 10, "fedgt-sampler-attribute", 32)]),
+        ("cost", [Job.of("cora", "disjoint", 5, "fedper", 31)]),
+        ("convergence", [Job.of("cora", "overlap", 30, "fedgt", seed) for seed in (31, 32)]),
+        ("hyper", [Job.of("cora", "disjoint", 10, "fedgt", 31, {"tau": 1.0})]),
+        ("ldp", [Job.of("cora", "disjoint", 10, "fedgt-noldp", 31)]),
     ],
 )
 def test_what_is_there_is_drawn(name: str, jobs: list[Job], tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_is_there_is_drawn(name: str, jobs: list[Job], tmp_path: Path) -> N
 
 def test_a_heatmap_of_some(tmp_path: Path) -> None:
     facts = {"similarity": similarity(), "config": {"tau": 5.0}}
-    write_made(tmp_path, Job.of("cora", "overlap", 20, "fedgt", 0), 0.8, **facts)
+    write_made(tmp_path, Job.of("cora", "overlap", 20, "fedgt", 31), 0.8, **facts)
     draw("heatmap", tmp_path, tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert "<svg" in text
@@ -76,7 +76,7 @@ def test_a_heatmap_of_some(tmp_path: Path) -> None:
 
 def test_nodes_and_stars(tmp_path: Path) -> None:
     one = {"nodes": [[0.0, 1.0], [1.0, 0.0]], "labels": [0, 1], "global_nodes": [[0.5, 0.5]]}
-    job = Job("cora", "disjoint", 10, "fedgt", kind="tsne")
+    job = Job("cora", "disjoint", 10, "fedgt", 31, kind="tsne")
     write_record(tmp_path, job, {"institutions": [one, one]})
     assert draw("tsne", tmp_path, tmp_path / "a.png") == ""
     assert image(tmp_path / "a.png")

@@ -40,6 +40,8 @@ def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
         "fedgt-no-global": {"global-attention": False},
         "fedgt-mean": {"aggregation": "mean"},
         "fedgt-no-ot": {"similarity": "none"},
+        "fedgt-own": {"own-model": True},
+        "fedgt-no-updates": {"compare-updates": False},
         "fedgt-update": {"similarity": "update"},
         "fedgt-label": {"similarity": "label"},
         "fedgt-noldp": {"ldp": "off"},
@@ -63,16 +65,3 @@ def test_all_train_as_many_epochs(name: str) -> None:
         for dataset in ("cora", "pubmed", "amazon-photo", "amazon-computers")
     ]
     assert epochs == [1, 1, 2, 2]
-
-
-def test_fedgt_and_its_ablations_and_local_share_what_was_chosen_for_a_dataset() -> None:
-    for name in ("fedgt", "local", "fedgt-no-ot", "fedgt-sampler-attribute"):
-        configs = [
-            resolve_settings(variant(name).settings_of(dataset, "overlap", 0))
-            for dataset in ("cora", "citeseer", "amazon-photo")
-        ]
-        assert [config.lr for config in configs] == [0.002, 0.002, 0.004]
-        assert [config.node_dropout for config in configs] == [0.0, 0.5, 0.0]
-    paper = variant("fedgt-paper")
-    found = resolve_settings(paper.settings_of("amazon-photo", "disjoint", 0), preset=paper.preset)
-    assert found.lr == 0.001

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from deploy.settings import resolve_settings
-from fedgt_client.graph import Graph, csr_from_arcs, undirected
+from fedgt_client.csr import csr_from_arcs, undirected
+from fedgt_client.graph import Graph
 from shared.config import RunConfig, Scalar
 
 
@@ -51,14 +52,6 @@ def two_groups(num_nodes: int = 40, *, seed: int = 0, sparse: bool = False) -> G
     )
 
 
-def with_weights(graph: Graph, seed: int = 0, unit: float = 1.0) -> Graph:
-    """Return a graph without directions with the same links, weighted at random."""
-    sources, targets = graph.arcs()
-    drawn = np.random.default_rng(seed).lognormal(0, 1, (graph.num_nodes, graph.num_nodes))
-    weights = unit * drawn[np.minimum(sources, targets), np.maximum(sources, targets)]
-    return replace(graph, weights=weights.astype(np.float32))
-
-
 def without_links(graph: Graph) -> Graph:
     """Return the same nodes without links."""
     return replace(
@@ -87,6 +80,16 @@ def directed_graph(num_nodes: int, num_arcs: int, seed: int) -> Graph:
         class_names=("a",),
         directed=True,
     )
+
+
+def with_weights(graph: Graph, spread: float = 1.5, seed: int = 0, unit: float = 1.0) -> Graph:
+    """Return the graph with log-normal weights of its links, the larger the spread the more so."""
+    sources, targets = graph.arcs()
+    low, high = np.minimum(sources, targets), np.maximum(sources, targets)
+    link = sources * graph.num_nodes + targets if graph.directed else low * graph.num_nodes + high
+    numbers, place = np.unique(link, return_inverse=True)
+    drawn = np.random.default_rng(seed).lognormal(0, spread, len(numbers))
+    return replace(graph, weights=(unit * drawn[place]).astype(np.float32))
 
 
 def dense_adjacency(graph: Graph) -> NDArray[np.float64]:

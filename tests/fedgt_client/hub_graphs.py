@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgt_client.graph import Graph, undirected
+from fedgt_client.csr import undirected
+from fedgt_client.graph import Graph
 
 Ids = NDArray[np.int64]
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fedgt_client.graph import Graph, undirected
+from fedgt_client.csr import undirected
+from fedgt_client.graph import Graph
 
 
 def small_graph(

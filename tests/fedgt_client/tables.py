@@ -57,14 +57,19 @@ class BankTables:
         return import_tables(Tables(nodes, edges, **ROLES, weight=weight), SCHEMA)
 
 
-def bank_tables(accounts: int = 60, *, positives: float = 0.5, seed: int = 0) -> BankTables:
-    """Draw accounts 'a0', 'a1', … of two classes that differ in balance and whom they pay."""
+def bank_tables(
+    accounts: int = 60, *, positives: float = 0.5, seed: int = 0, spread: float = 1.5
+) -> BankTables:
+    """Draw accounts 'a0', 'a1', … of two classes that differ in balance and whom they pay.
+
+    Balances of the classes are 4 apart; their deviation is ``spread``.
+    """
     rng = np.random.default_rng(seed)
     bad = rng.random(accounts) < positives
     nodes = pa.table(
         {
             "account": [f"a{i}" for i in range(accounts)],
-            "balance": np.where(bad, 3.0, -1.0) + rng.normal(0, 1.5, accounts),
+            "balance": np.where(bad, 3.0, -1.0) + rng.normal(0, spread, accounts),
             "age": rng.normal(5.0, 3.0, accounts),
             "country": rng.choice(["DE", "FR"], accounts),
             "risk": np.where(bad, "bad", "good"),

@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import Message, MessageType, RecordDict, UserConfig
 
 from deploy.engines.in_process_grid import InProcessGrid
 from fedgt_client.app import app, clients
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings, two_groups, without_links
+from tests.harness.policies import ANYTHING_GOES
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,12 @@ def grid(tmp_path: Path, **changed: Scalar) -> InProcessGrid:
     return InProcessGrid(
         app,
         [
-            {"institution": name, "data-dir": str(tmp_path / name), "worker": False}
+            {
+                "institution": name,
+                "data-dir": str(tmp_path / name),
+                "worker": False,
+                "policy": ANYTHING_GOES.to_json(),
+            }
             for name in ("alba", "bree", "cork")
         ],
         settings(**changed).to_flower(),
@@ -80,7 +86,9 @@ def test_an_institution_that_cannot_answer_says_why(tmp_path: Path) -> None:
     ):
         reply = send(nodes, 3, kind, content)
         assert reply.has_error()
-        assert re.search("cork holds no graph", reply.error.reason or "")
+        # In words: where its data is, is nobody else's business.
+        assert re.search(r"^\(a path\) holds no graph", reply.error.reason or "")
+        assert "/" not in (reply.error.reason or "")
 
 
 def test_a_message_of_another_version(tmp_path: Path) -> None:
@@ -128,6 +136,10 @@ def test_nothing_but_arrays_facts_and_metrics_is_in_a_reply(tmp_path: Path) -> N
         "train_loss",
         "val_accuracy",
         "test_accuracy",
+        "val_balanced_accuracy",
+        "test_balanced_accuracy",
+        "val_majority_share",
+        "test_majority_share",
         "skipped_steps",
         "seconds",
     }
@@ -157,8 +169,10 @@ def test_clients_stay_in_memory_within_a_run(tmp_path: Path) -> None:
 
 
 def grid_again(tmp_path: Path) -> InProcessGrid:
-    return InProcessGrid(
-        app,
-        [{"institution": "alba", "data-dir": str(tmp_path / "alba"), "worker": False}],
-        settings(run_name="two").to_flower(),
-    )
+    node: UserConfig = {
+        "institution": "alba",
+        "data-dir": str(tmp_path / "alba"),
+        "worker": False,
+        "policy": ANYTHING_GOES.to_json(),
+    }
+    return InProcessGrid(app, [node], settings(run_name="two").to_flower())

@@ -68,7 +68,10 @@ def test_a_class_that_does_not_occur_does_not_count() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision", "log-loss"],
+    [
+        *("accuracy", "balanced-accuracy", "macro-f1", "roc-auc", "average-precision"),
+        *("log-loss", "calibration-error"),
+    ],
 )
 def test_one_metric_is_that_of_all(name: str) -> None:
     found = measure(PROBABILITIES, LABELS, NAMES)

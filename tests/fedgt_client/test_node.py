@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from fedgt_client.node import NodeConfig
-from shared.config import Scalar
+from fedgt_client.policy import Policy
+from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 
 OWN: dict[str, Scalar] = {"institution": "alba", "data-dir": "data"}
@@ -32,6 +33,27 @@ OWN: dict[str, Scalar] = {"institution": "alba", "data-dir": "data"}
         ({**OWN, "approved": ["1" * 64]}, "should be sha256: and 64 digits"),
         ({**OWN, "data_dri": "x"}, "no key 'data_dri': did you mean 'data-dir'?"),
         ({**OWN, "sate-dir": "x"}, "no key 'sate-dir': did you mean 'state-dir'?"),
+        ({**OWN, "threads": -1}, "threads is -1 in the node config: .*greater than or equal"),
+        ({**OWN, "policy": "x"}, "policy is 'x' in the node config"),
+        ({**OWN, "policy": 3}, "policy is 3 in the node config"),
+        (
+            {**OWN, "policy": {"max-hiden": 3}},
+            r"\[policy\] of the node config has no key 'max-hiden': did you mean 'max-hidden'?",
+        ),
+        (
+            {**OWN, "policy": '{"rounds": 3}'},
+            r"\[policy\] of the node config has no key 'rounds': did you mean 'max-rounds'?",
+        ),
+        (
+            {**OWN, "policy": {"ldp": "some"}},
+            r"ldp is 'some' in \[policy\] of the node config: .*'global-nodes'",
+        ),
+        (
+            {**OWN, "policy": {"max-epsilon": 0}},
+            r"max-epsilon is 0 in \[policy\] of the node config: .*greater than 0",
+        ),
+        ({**OWN, "policy": {"methods": [""]}}, "a name in the list is empty"),
+        ({**OWN, "policy": {"max-epsilon": float("nan")}}, "finite number"),
         ({**OWN, "xyzzy": 1}, "no key 'xyzzy': there are: institution, data-dir, state-dir"),
     ],
 )
@@ -72,3 +94,38 @@ def test_who_uses_a_worker() -> None:
 )
 def test_written_as_it_was_read(values: dict[str, Scalar]) -> None:
     assert NodeConfig.parse(values).to_flower() == values
+
+
+def test_settings_of_the_machine_are_the_institutions() -> None:
+    stolen: dict[str, Scalar] = {
+        "state-dir": "/etc",
+        "device": "cuda:7",
+        "mixed-precision": True,
+        "threads": 64,
+        "memory-budget-mb": 1,
+        "worker-idle": 1e9,
+    }
+    config = RunConfig.build(stolen)
+    own = {**OWN, "threads": 2, "device": "cpu", "state-dir": "mine"}
+    found = NodeConfig.parse(own).with_local_settings(config)
+    assert (found.threads, found.device, found.state_dir) == (2, "cpu", "mine")
+    # What it does not say is as the defaults have it, not as the coordinator has it.
+    unsaid = NodeConfig.parse(OWN).with_local_settings(config)
+    assert unsaid == RunConfig.build()
+    for simulated in ({"partition-id": 0, "num-partitions": 2}, {**OWN, "rehearsal": True}):
+        assert NodeConfig.parse(simulated).with_local_settings(config) == config
+
+
+def test_the_policy_travels_through_flower() -> None:
+    policy = {"ldp": "all", "federations": ["banks"], "noise-seed": True}
+    node = NodeConfig.parse({**OWN, "policy": policy})
+    passed = node.to_flower()
+    assert all(isinstance(value, str | int | float | bool) for value in passed.values())
+    assert NodeConfig.parse(passed) == node
+    # Nothing said, and an empty table, are the defaults; a simulation has none.
+    assert (
+        NodeConfig.parse(OWN).limits == NodeConfig.parse({**OWN, "policy": {}}).limits == Policy()
+    )
+    assert NodeConfig.parse({"partition-id": 0, "num-partitions": 2}).limits is None
+    own = NodeConfig.parse({"partition-id": 0, "num-partitions": 2, "policy": {"ldp": "all"}})
+    assert own.limits == Policy(ldp="all")

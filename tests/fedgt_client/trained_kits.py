@@ -8,9 +8,11 @@ import tomli_w
 from fedgt_client.client import FedGTClient
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
+from fedgt_client.policy import Policy
 from shared.config import Scalar
 from tests.fedgt_client.graphs import settings
 from tests.fedgt_client.tables import BankTables, bank_tables
+from tests.harness.policies import ANYTHING_GOES
 
 
 def make_kit(place: Path, tables: BankTables | None = None) -> Path:
@@ -30,8 +32,24 @@ def train(
 
     Returns the metrics of every round.
     """
+    return train_under(ANYTHING_GOES, kit, rounds, run=run, best=best, **changed)
+
+
+def train_under(
+    policy: Policy,
+    kit: Path,
+    rounds: int = 3,
+    *,
+    run: str = "first",
+    best: int = 0,
+    **changed: Scalar,
+) -> dict[int, dict[str, Any]]:
+    """Train as ``train`` does, at an institution with a policy of its own."""
     node = NodeConfig(
-        institution="bank-a", data_dir=str(kit / "data"), state_dir=str(kit / "state")
+        institution="bank-a",
+        data_dir=str(kit / "data"),
+        state_dir=str(kit / "state"),
+        policy=policy,
     )
     client = FedGTClient.open(node, settings(federation="banks", **changed), run)
     model = client.get_parameters({}).as_dict()

@@ -15,6 +15,7 @@ from fedgt_client.worker.process import WorkerDirectory
 from shared.config import Scalar
 from shared.wire import Arrays, Instruction, Introduction, Question, Update
 from tests.fedgt_client.graphs import settings
+from tests.harness.policies import ANYTHING_GOES
 
 TIMEOUT = 120.0  # seconds, on a machine that has other things to do
 
@@ -45,7 +46,11 @@ class Institution:
     def __init__(self, data: Path, state: Path, *, worker: bool = True, run_id: int = 1) -> None:
         self.state = state
         self.node = NodeConfig(
-            institution="alba", data_dir=str(data), state_dir=str(state), worker=worker
+            institution="alba",
+            data_dir=str(data),
+            state_dir=str(state),
+            worker=worker,
+            policy=ANYTHING_GOES,
         )
         self._run_id = run_id
 

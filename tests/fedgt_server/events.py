@@ -1,17 +1,17 @@
 """Made events for tests of the journal and its readers."""
 
-from pydantic import JsonValue
+from typing import Any
 
 from fedgt_server.events import InstitutionRound, RoundEvent
 
 
-def institution_round(**changed: JsonValue) -> InstitutionRound:
+def institution_round(**changed: Any) -> InstitutionRound:
     """Return an institution's part in a round, with metrics and other fields as given."""
     return InstitutionRound.model_validate({"bytes_up": 10, "bytes_down": 20, **changed})
 
 
 def round_event(
-    number: int, institutions: dict[str, InstitutionRound] | None = None, **changed: JsonValue
+    number: int, institutions: dict[str, InstitutionRound] | None = None, **changed: Any
 ) -> RoundEvent:
     """Return a finished round, with method facts and other fields as given."""
     return RoundEvent.model_validate(

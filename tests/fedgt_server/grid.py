@@ -16,7 +16,16 @@ from deploy.settings import resolve_settings
 from shared.config import RunConfig, Scalar
 from shared.precision import Precision
 from shared.version import installed_version
-from shared.wire import GLOBAL_NODES, Arrays, Instruction, Introduction, Profile, Question, Update
+from shared.wire import (
+    GLOBAL_NODES,
+    UPLOAD_WITHHELD,
+    Arrays,
+    Instruction,
+    Introduction,
+    Profile,
+    Question,
+    Update,
+)
 
 PROFILE = Profile(
     installed_version(), ["age", "debt"], ["good", "bad"], {"weight": [3], "bias": [2]}
@@ -52,16 +61,21 @@ class Node:
     present: bool = True
     silent: set[int] = field(default_factory=set)
     fails: set[int] = field(default_factory=set)
+    reason: str = "Traceback\n  …\nno memory\n"  # of its failures
     late: dict[int, float] = field(default_factory=dict)  # seconds
     spoilt: set[int] = field(default_factory=set)  # rounds whose update holds NaN
     garbled: set[int] = field(default_factory=set)  # rounds whose reply has no facts
     hiccups: set[int] = field(default_factory=set)  # silent only once
     uploads: bool = True
+    withholds: set[int] = field(default_factory=set)  # rounds after its privacy budget is spent
     measures: bool = True
     precision: Precision = "float32"
     accuracy: dict[int, float] = field(default_factory=dict)
+    share: float | None = None  # of its largest class among test nodes
+    epsilon: dict[int, float] = field(default_factory=dict)  # spent by its own account
     heard: list[Instruction] = field(default_factory=list)
     asked_for_initial: int = 0
+    notices: list[str] = field(default_factory=list)  # what the coordinator told it
 
     def answer(self, message: Message) -> tuple[Message | None, float]:
         """Return the reply, if any, and in how many seconds it arrives."""
@@ -69,13 +83,17 @@ class Node:
         if message.metadata.message_type == MessageType.TRAIN:
             self.heard.append(Instruction.from_records(message.content))
             number = self.heard[-1].round_number
+            told = self.heard[-1].notice
         else:
-            self.asked_for_initial += Question.from_records(message.content).want_initial
+            question = Question.from_records(message.content)
+            self.asked_for_initial += question.want_initial
+            told = question.notice
+        self.notices += [told] if told else []
         if number in self.silent | self.hiccups:
             self.hiccups.discard(number)
             return None, 0.0
         if number in self.fails:
-            error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, "Traceback\n  …\nno memory\n")
+            error = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, self.reason)
             return Message(error, reply_to=message), 0.0
         content = self._introduction(message) if number == 0 else self._update(number)
         return Message(content, reply_to=message), self.late.get(number, 0.0)
@@ -98,9 +116,15 @@ class Node:
         if number in self.spoilt:
             arrays["bias"][1] = np.nan
         metrics = {"test_accuracy": 0.5, "val_accuracy": self.accuracy.get(number, 0.5)}
+        if self.share is not None:
+            metrics["test_majority_share"] = self.share
+        if number in self.epsilon:
+            metrics["epsilon_total"] = self.epsilon[number]
+        if number in self.withholds:
+            metrics[UPLOAD_WITHHELD] = 1.0
         return Update(
             self.institution,
-            arrays if self.uploads else {},
+            arrays if self.uploads and number not in self.withholds else {},
             metrics if self.measures else {},
         ).to_records(self.precision)
 

@@ -127,6 +127,20 @@ def test_two_are_kept(kept: Checkpoints) -> None:
     assert len(list(kept.folder.iterdir())) == 4
 
 
+def test_that_of_the_best_round_is_kept_beside_them(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for number, best in ((1, 1), (2, 2), (3, 2), (4, 2), (5, 2), (6, 6), (7, 6), (8, 6)):
+        saved = facts(number).model_copy(update={"best": BestRound(best, 0.5, ("a", "b"))})
+        checkpoints.save(Checkpoint(number, saved, {"model/a": np.full(3, number)}))
+        assert checkpoints.rounds() == sorted({best, number - 1, number} - {0})
+    # Both of the last are damaged: a run goes on after its best round.
+    for number in (7, 8):
+        (tmp_path / f"round-{number:06d}.safetensors").write_bytes(b"\x00" * 9)
+    newest = checkpoints.newest()
+    assert newest is not None
+    assert newest.round_number == 6
+
+
 def test_checkpoints_of_an_earlier_run_of_the_same_name_are_deleted(kept: Checkpoints) -> None:
     """Its later rounds would push the new run's first ones out."""
     kept.delete_all()

@@ -41,7 +41,7 @@ def test_silent_and_late_nodes_end_at_the_deadline() -> None:
 
 def test_replies_are_passed_on_as_they_come() -> None:
     grid = ScriptedGrid(Node("a"), Node("b", late={0: NEVER}), Node("c", fails={0}))
-    replies = replies_as_they_come(grid, iter(queries(grid)), NEVER)
+    replies = replies_as_they_come(grid, iter(queries(grid)), lambda _: NEVER)
     assert [next(replies)[0], next(replies)[0]] == [1, 3]
     grid.deliver()
     assert [node for node, _ in replies] == [2]

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from fedgt_server.events import Accuracies, PrivacySpent
+from fedgt_server.events import Accuracies, PrivacySpent, majority_warning, sharing_notes
 from fedgt_server.journal import Journal
 from fedgt_server.result import Result, read_result, summarise, write_result
+from fedgt_server.round_loop import RoundLoop
+from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from tests.fedgt_server.events import institution_round, round_event
+from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 
 
 def finished(folder: Path) -> Result:
@@ -69,7 +72,7 @@ def test_a_field_of_the_wrong_type_is_named(tmp_path: Path) -> None:
 def test_measured_at_the_best_round(tmp_path: Path) -> None:
     result = finished(tmp_path)
     assert (result.best_round, result.rounds) == (2, 3)
-    assert (result.val_accuracy, result.test_accuracy) == (0.2, 0.4)
+    assert (result.val_accuracy, result.test_accuracy) == (0.4, 0.5)
     assert list(result.per_client) == ["a", "b"]
     assert result.per_client["a"] == Accuracies(val_accuracy=None, test_accuracy=0.5)
     assert (result.bytes_up, result.bytes_down, result.seconds) == (60, 120, 4.5)
@@ -101,3 +104,38 @@ def test_an_incomplete_privacy_report_is_not_counted(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.write(round_event(1, {"a": institution_round(epsilon_total=3.0)}))
     assert summarise(journal, RunConfig.build()).privacy is None
+
+
+def test_nobody_is_above_the_largest_class(tmp_path: Path) -> None:
+    grid = ScriptedGrid(Node("a", share=0.5), Node("b", share=0.6))
+    strategy = FedGTStrategy(settings(rounds=1))
+    result = RoundLoop(grid, strategy, tmp_path / "low").run()
+    assert [warning.partition(":")[0] for warning in result.warnings] == [
+        "no institution's test accuracy is above the share of its largest class"
+    ]
+    assert result.test_majority_share == pytest.approx(0.55)
+    assert result.per_client["b"].test_majority_share == 0.6
+
+    grid = ScriptedGrid(Node("a", share=0.4), Node("b"))  # b keeps its share to itself
+    better = RoundLoop(grid, FedGTStrategy(settings(rounds=1)), tmp_path / "better").run()
+    assert better.warnings == []
+    assert better.per_client["b"].test_majority_share is None
+
+
+def test_what_rounded_and_missing_accuracies_are_worth() -> None:
+    shares = {"test_accuracy": 0.6, "test_majority_share": 0.6}
+    rounded = {"val_accuracy": 0.6, "metrics_step": 0.05, **shares}
+    # Rounded to the same, one may be above the other.
+    assert majority_warning({"a": institution_round(**shares)}) is not None
+    assert majority_warning({"a": institution_round(**rounded)}) is None
+    parts = {
+        "a": institution_round(**rounded),
+        "b": institution_round(**{**rounded, "metrics_step": 0.2}),
+        "c": institution_round(),
+    }
+    assert sharing_notes(parts) == [
+        "2 of 3 institutions round their accuracies, to steps of up to 0.2: their own logs have "
+        "them exactly",
+        "1 of 3 institutions share no validation accuracy: the means are without them",
+    ]
+    assert sharing_notes({"a": institution_round(val_accuracy=0.5)}) == []

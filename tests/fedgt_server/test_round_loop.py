@@ -85,7 +85,7 @@ def test_no_institution_can_take_part(tmp_path: Path) -> None:
 
 def test_all_goes_well(tmp_path: Path) -> None:
     seen: list[int] = []
-    grid = ScriptedGrid(Node("a", accuracy={2: 0.9}), Node("b"), Node("c"))
+    grid = ScriptedGrid(Node("a", accuracy={2: 0.9}), Node("b", accuracy={2: 0.6}), Node("c"))
     result = round_loop(grid, tmp_path, lambda event: seen.append(event.round)).run()
     assert seen == [1, 2, 3]
     assert kinds(tmp_path) == ["start", *["round"] * 3, "end"]
@@ -97,7 +97,7 @@ def test_all_goes_well(tmp_path: Path) -> None:
     assert took_part(tmp_path) == [["a", "b", "c"]] * 3
     assert missing(tmp_path) == [[]] * 3
     assert result.best_round == 2
-    assert result.val_accuracy == pytest.approx((0.9 + 0.5 + 0.5) / 3)
+    assert result.val_accuracy == pytest.approx((0.9 + 0.6 + 0.5) / 3)
     assert result.per_client["a"] == Accuracies(val_accuracy=0.9, test_accuracy=0.5)
     assert read_result(tmp_path) == result
     # Every round once, then the message that the run is over.
@@ -125,6 +125,11 @@ def test_a_quorum_is_enough_at_the_deadline(tmp_path: Path) -> None:
     round_loop(grid, tmp_path).run()
     assert took_part(tmp_path) == [["a", "c", "d"], ["a", "b", "d"], ["a", "b", "c"]]
     assert missing(tmp_path) == [["b"], ["c"], ["d"]]
+    first, second, third = (event.left_out for event in rounds(tmp_path))
+    assert list(first) == ["b"]
+    assert first["b"].startswith("no answer within")
+    assert list(second) == ["c"]
+    assert third == {"d": "no memory"}
     assert rounds(tmp_path)[0].seconds >= 0.15
 
 
@@ -183,13 +188,14 @@ def test_resume_of_nothing_begins(tmp_path: Path) -> None:
     assert kinds(tmp_path) == ["start", "round", "end"]
 
 
-def test_a_new_run_of_the_same_name_starts_from_the_beginning(tmp_path: Path) -> None:
-    round_loop(ScriptedGrid(Node("a"), Node("b")), tmp_path, rounds=3).run()
+def test_a_run_that_replaces_another_starts_from_the_beginning(tmp_path: Path) -> None:
+    folder = tmp_path / "first"
+    round_loop(ScriptedGrid(Node("a"), Node("b")), folder, rounds=3).run()
     grid = ScriptedGrid(Node("a"), Node("b", silent={2}))
     with pytest.raises(GaveUpError):
-        round_loop(grid, tmp_path).run()
+        round_loop(grid, folder, replace=True).run()
     resumed = ScriptedGrid(Node("a"), Node("b"))
-    round_loop(resumed, tmp_path, resume=True).run()
+    round_loop(resumed, folder, resume=True).run()
     # Not after round 3 of the first run.
     assert [h.round_number for h in resumed.nodes[1].heard] == [2, 3, 4]
 

@@ -13,7 +13,7 @@ from fedgt_server.aggregation import Array32
 from fedgt_server.events import RoundEvent, mean_metric
 from fedgt_server.methods import server_method
 from fedgt_server.methods.fedavg import FedAvg
-from fedgt_server.strategy import FedGTStrategy
+from fedgt_server.strategy import FedGTStrategy, shorten
 from fedgt_server.wait import GaveUpError
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
@@ -92,6 +92,15 @@ def test_updates_that_cannot_be_averaged_are_left_out(caplog: pytest.LogCaptureF
         assert accepted(strategy, 1, ask(strategy, grid, 1)) == ["a"]
     assert "the update of b is left out: bias holds values that are not finite" in caplog.text
     assert "the update of c is left out" in caplog.text
+    assert strategy.last_round is not None
+    assert strategy.last_round.missing == ["b", "c"]
+    assert strategy.last_round.left_out["b"] == "bias holds values that are not finite"
+    assert list(strategy.last_round.left_out) == ["b", "c"]
+
+
+def test_a_reason_in_the_journal_is_one_bounded_line() -> None:
+    assert shorten("one\n two\t three ") == "one two three"
+    assert len(shorten("x" * 10**6)) == 300
 
 
 def test_an_update_without_global_nodes_is_left_out() -> None:
@@ -303,13 +312,6 @@ def test_initial_arrays_are_the_starting_point_and_nobody_is_asked_for_one() -> 
     assert grid.nodes[2].heard[0].arrays["weight"].tolist() == [7.0] * 3
 
 
-def test_summary_logs_the_settings(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        FedGTStrategy(settings(tau=3.5)).summary()
-    assert "tau = 3.5" in caplog.text
-    assert "method = fedgt" in caplog.text
-
-
 # --- the best round -----------------------------------------------------------------------------
 
 
@@ -324,14 +326,15 @@ def test_best_is_told_to_those_who_took_part() -> None:
     for message in strategy.finish_messages(3, grid):
         grid.nodes[message.metadata.dst_node_id].answer(message)
     heard = [best_rounds_heard(node) for node in grid.nodes.values()]
-    assert heard == [[0, 1, 2, 2], [0, 1, 2, 2], [0, 0, 0]]
+    # Which of its own rounds it is to keep: its last one up to the best.
+    assert heard == [[0, 1, 2, 2], [0, 1, 2, 2], [0, 1, 1]]
     assert [node.heard[-1].finish for node in grid.nodes.values()] == [True, True, True]
     assert [node.heard[-1].round_number for node in grid.nodes.values()] == [4, 4, 4]
     assert grid.nodes[1].heard[-1].arrays == {}
 
 
 def test_best_last_round_is_told_with_the_finish_message() -> None:
-    strategy, grid = started(*three({"a": {1: 0.1, 2: 0.8}}))
+    strategy, grid = started(*three({name: {1: 0.1, 2: 0.8} for name in "abc"}))
     play(strategy, grid, 1)
     play(strategy, grid, 2)
     message = strategy.finish_messages(2, grid)[0]
@@ -391,6 +394,23 @@ def test_record_of_a_round() -> None:
     assert event.seconds > 0
 
 
+def test_the_run_goes_on_when_budgets_are_spent() -> None:
+    """One institution withholds its arrays from round 2 on, the other from round 3 on."""
+    nodes = Node("a", withholds={2, 3}), Node("b", withholds={3})
+    strategy, grid = started(*nodes)
+    for number in (1, 2, 3):
+        event = play(strategy, grid, number)
+        assert event.missing == []
+        assert sorted(event.institutions) == ["a", "b"]
+    assert event.institutions["a"].metrics["upload_withheld"] == 1.0
+    assert event.institutions["a"].uploads == {}
+    # Both are still sent a model.
+    assert {len(node.heard) for node in nodes} == {3}
+    before = nodes[0].heard[2].arrays["weight"]
+    after = Instruction.from_records(messages(strategy, grid, 4)[1].content).arrays["weight"]
+    assert after.tolist() == before.tolist()  # no update, no change
+
+
 def test_who_keeps_everything_uploads_nothing() -> None:
     strategy, grid = started(Node("a", uploads=False), Node("b", uploads=False), method="local")
     event = play(strategy, grid, 1)
@@ -417,3 +437,13 @@ def test_restored_it_sends_the_same(method: str) -> None:
         for s in (strategy, resumed)
     )
     assert found == expected
+
+
+def test_the_summary_shows_what_differs_from_the_defaults(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO", logger="fedgt_server"):
+        FedGTStrategy(settings(rounds=7)).summary()
+    shown = [message.strip().partition(" = ")[0] for message in caplog.messages]
+    assert "rounds" in shown
+    assert not {"lr", "dataset", "seed"} & set(shown)

@@ -1,6 +1,7 @@
 """A local federation that tests can disturb: kill its processes, move its hosts, renew its kits."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,14 @@ from typing import Any
 from deploy.engines.kit_host import TIMEOUT, KitHost
 from deploy.engines.local_federation import RUN, LocalFederation
 from deploy.engines.processes import ProcessMark
+from deploy.node_file import NODE_FILE
 from deploy.provision.node_key import make_node_key
 from deploy.provision.registered_keys import COORDINATOR
 from fedgt_client.graph import Graph
 from fedgt_server.result import Result, read_result
 from shared.config import Scalar
 from shared.errors import FedGTError
+from tests.harness.policies import ANYTHING
 from tests.harness.processes import kill_process_tree
 
 _CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)"
@@ -90,6 +93,8 @@ class HarnessFederation(LocalFederation):
         for name, key_folder in self._own_keys.items():
             make_node_key(key_folder, name)
         super().__init__(folder, graphs, mark)
+        for name in self.institutions:
+            self.allow(name, ANYTHING)
         for name, key_folder in self._own_keys.items():
             shutil.copy(key_folder / "node.key", self.institutions[name].folder)
 
@@ -105,6 +110,15 @@ class HarnessFederation(LocalFederation):
         return HarnessHost(
             self.kits / kit, self.host_folder(name or kit), self._mark, prefix=prefix
         )
+
+    def allow(self, institution: str, policy: Mapping[str, Any]) -> None:
+        """Set keys of an institution's policy, the last table of its node file."""
+        source = self.institutions[institution].folder / NODE_FILE
+        text = source.read_text()
+        for key, value in policy.items():
+            text = re.sub(rf"^#? ?{key} = .*\n", "", text, flags=re.MULTILINE)
+            text += f"{key} = {json.dumps(value)}\n"
+        source.write_text(text)
 
     def renew_coordinator(self) -> None:
         """Copy the coordinator's kit over its host, as an operator does after a change."""

@@ -61,6 +61,9 @@ def test_empty_message_is_refused(kind: Any) -> None:
     ("kind", "content", "lost"),
     [
         (Question, Question().to_records(), "want-initial"),
+        (Question, Question().to_records(), "run-token"),
+        (Instruction, Instruction(1, {}).to_records(), "run-token"),
+        (Instruction, Instruction(1, {}).to_records(), "last-round"),
         (Introduction, Introduction("a", PROFILE).to_records(), "institution"),
         (Introduction, Introduction("a", PROFILE).to_records(), "profile"),
         (Instruction, Instruction(1, {}).to_records(), "round"),
@@ -145,7 +148,7 @@ def test_all_arrays_are_one_object() -> None:
 
 
 def test_question_comes_back() -> None:
-    for question in (Question(), Question(want_initial=True)):
+    for question in (Question(), Question(want_initial=True), Question(run_token="0123abcd")):
         assert Question.from_records(delivered(question.to_records())) == question
 
 
@@ -158,7 +161,7 @@ def test_introduction_comes_back() -> None:
 
 
 def test_instruction_comes_back() -> None:
-    for sent in (Instruction(7, ARRAYS), Instruction(8, {}, best_round=7, finish=True)):
+    for sent in (Instruction(7, ARRAYS), Instruction(8, {}, 7, True, "0123abcd", 6)):
         found = Instruction.from_records(delivered(sent.to_records()))
         assert found.round_number == sent.round_number
         assert (found.best_round, found.finish) == (sent.best_round, sent.finish)
@@ -179,7 +182,8 @@ def test_a_measure_that_does_not_apply_is_absent() -> None:
     assert dict(records.metric_records["metrics"]) == {"test_accuracy": 0.0}
     # Nor is one accepted from a sender.
     records["metrics"] = MetricRecord({"val_accuracy": math.nan, "test_accuracy": 0.5})
-    assert Update.from_records(records).metrics == {"test_accuracy": 0.5}
+    with pytest.raises(FedGTError, match="metric val_accuracy is nan, expected 0 to 1"):
+        Update.from_records(records)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
@@ -193,7 +197,9 @@ def test_a_round_comes_back_in_any_precision(precision: Precision) -> None:
     found = Update.from_records(delivered(update), shapes)
     assert_same(found.arrays, expected)
     assert found.sizes == encoded_sizes(encode_message(arrays, precision))
-    unexpected = Update.from_records(delivered(update), {}).arrays
+    # Of another shape they are not expanded.
+    others = {name: (*array.shape, 1) for name, array in arrays.items()}
+    unexpected = Update.from_records(delivered(update), others).arrays
     assert_same(unexpected, {name: encode_message(arrays, precision)[name] for name in arrays})
 
 
@@ -234,3 +240,11 @@ def test_bytes_are_counted() -> None:
     )
     assert large - small == 24000
     assert count_bytes(Update("a", {}, {}, []).to_records()) > 0
+
+
+@pytest.mark.parametrize("token", ["", "0123abc", "0123ABCD", "../0123a", "0123abcd\n"])
+def test_a_token_that_cannot_be_part_of_a_folders_name(token: str) -> None:
+    content = Question(run_token="0123abcd").to_records()
+    content.config_records["facts"]["run-token"] = token
+    with pytest.raises(FedGTError, match=r"run-token is .*: expected 8 hexadecimal digits"):
+        Question.from_records(content)

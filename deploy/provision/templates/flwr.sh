@@ -1,5 +1,5 @@
 #!/bin/sh
-# Any flwr command at this coordinator, such as './flwr.sh list fedgt' or './flwr.sh stop RUN fedgt'.
+# Any flwr command at this coordinator, such as './flwr.sh list fedgt'. 'fedgt runs' and 'fedgt stop' know runs by name.
 set -eu
 umask 077
 CDPATH= cd -- "$(dirname -- "$0")"

@@ -6,6 +6,7 @@ CDPATH= cd -- "$(dirname -- "$0")"
 . ./environment.sh
 need fedgt-superlink
 need fedgt
+keep_log superlink
 # With a certificate that has ended nobody could connect; the reason belongs in this log.
 fedgt doctor . --only server.crt || exit 2
 

@@ -7,6 +7,7 @@ CDPATH= cd -- "$(dirname -- "$0")"
 . ./environment.sh
 need fedgt-supernode
 need fedgt
+keep_log supernode
 # Prepared graphs are as private as the data they are made of.
 export FEDGT_CACHE="${FEDGT_CACHE:-$PWD/cache}"
 [ -f node.key ] || {
@@ -43,11 +44,16 @@ while :; do
     [ "$code" -ne 2 ] || exit 2
     # Flower refuses a key that it does not know, and for a minute one whose supernode was killed:
     # the coordinator tells which.
-    if fedgt doctor . --only admission; then
-        refusals=0
-    else
-        refusals=$((refusals + 1))
-    fi
+    verdict=0
+    fedgt doctor . --only admission || verdict=$?
+    case $verdict in
+    0) refusals=0 ;;
+    1) refusals=$((refusals + 1)) ;;
+    *)
+        echo "this kit cannot be used: correct what is said above, then start again" >&2
+        exit 2
+        ;;
+    esac
     if [ "$refusals" -ge 3 ]; then
         echo "the coordinator does not let $institution in: fix what is said above, then start again" >&2
         exit 1

@@ -3,17 +3,20 @@
 import inspect
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import click
 import pytest
 
-from deploy.cli import commands
+from deploy.cli import command_help, commands
+from deploy.cli.command_help import EXAMPLES, GROUPS, SUMMARY_WIDTH, commands_below
 from deploy.cli.commands import LazyCommand, command_group
 from tests.harness.kits import fedgt
 
 _ROOT = Path(__file__).parents[3]
+_HELP = Path(command_help.__file__).relative_to(_ROOT)
 # What the coordinator's image does not have.
 _MISSING = ("torch", "torch_geometric", "pymetis", "pyarrow", "networkx", "experiments")
 _CALL = f"""
@@ -66,6 +69,44 @@ def test_the_list_of_commands_tells_what_each_does(name: str) -> None:
     assert lazy.help == inspect.cleandoc(loaded.help or "").split("\n\n")[0]
 
 
+@cache
+def all_commands() -> dict[str, click.Command]:
+    """Return every command that does something, by what is typed for it."""
+    loaded = {
+        name: lazy.load()
+        for name, lazy in command_group().commands.items()
+        if isinstance(lazy, LazyCommand)
+    }
+    return dict(
+        found for name, command in loaded.items() for found in commands_below(command, name)
+    )
+
+
+def _line_of(text: str) -> str:
+    lines = (_ROOT / _HELP).read_text().splitlines()
+    return f"{_HELP}:{next(k for k, line in enumerate(lines, 1) if line.startswith(text))}"
+
+
+def test_every_command_is_in_a_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    for name in command_group().commands:
+        place = _line_of("GROUPS")
+        assert name in grouped, f"add '{name}' to one of the groups at {place}"
+    assert len(grouped) == len(set(grouped))
+
+
+def test_every_command_has_an_example() -> None:
+    for name in all_commands():
+        place = _line_of("EXAMPLES")
+        assert name in EXAMPLES, f"add '{name}' and a command that works to EXAMPLES at {place}"
+
+
+@pytest.mark.parametrize("name", command_group().commands)
+def test_the_summary_fits_a_line(name: str) -> None:
+    summary = command_group().commands[name].help or ""
+    assert len(summary) <= SUMMARY_WIDTH, f"shorten the summary of '{name}' in commands.py"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
@@ -76,6 +117,8 @@ def test_the_list_of_commands_tells_what_each_does(name: str) -> None:
         ("doctor", "--help"),
         ("launch", "--help"),
         ("resume", "--help"),
+        ("report", "--help"),
+        ("watch", "--help"),
     ],
     ids=" ".join,
 )

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deploy.cli import main
+from fedgt_client.data.own_data import OwnData
 from fedgt_client.graph import Graph
 
 NODES = """account,balance,country,risk,part
@@ -128,7 +129,11 @@ NODE_FAULTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "missing feature": (NODES.replace("balance", "money"), ("'balance'", "'money'")),
     "missing label column": (NODES.replace("risk", "class"), ("'risk'", "'class'")),
     "two columns alike": (NODES.replace("part", "risk"), ("accounts.csv", "two", "'risk'")),
-    "semicolons": (NODES.replace(",", ";"), ("accounts.csv", "separated by commas")),
+    "semicolons, a decimal comma": (
+        (NODES + "a5,1.5,DE,low,\n").replace(",", ";").replace("1.5", "1,5"),
+        (*cell(5, "balance"), "'1,5'", "with a point"),
+    ),
+    "no known separator": (NODES.replace(",", ":"), ("accounts.csv", "'account:balance:")),
     "empty file": ("", ("accounts.csv is empty",)),
     "blank file": ("\n\n  \n", ("accounts.csv is empty",)),
     "header only": (NODES.split("\n")[0] + "\n", ("accounts.csv", "no rows")),
@@ -256,6 +261,26 @@ def test_a_fault_in_the_weights_is_one_line(bank: Path, fedgt: Run, fault: str) 
     refused(fedgt(*import_arguments(weight="sum")), "transfers.csv", "'sum'", "'amount'")
     refused(fedgt(*import_arguments(weight="to")), "'to'", "target and the weight")
     assert len(list(bank.iterdir())) == 3
+
+
+def test_texts_that_stand_for_empty_cells(bank: Path, fedgt: Run) -> None:
+    assert fedgt(*import_arguments(out="plain"))[0] == 0
+    marked = NODES.replace("a3,,DE,,", "a3,NA,DE,?,NA").replace("a4,50,,", "a4,50,?,")
+    (bank / "accounts.csv").write_text(marked)
+    refused(fedgt(*import_arguments()), *cell(3, "risk"), "'?' is not a label")
+    refused(fedgt(*import_arguments("--empty", "?")), *cell(3, "balance"), "'NA' is not a number")
+    texts = ("--empty", "NA", "--empty", "?")
+    code, out, _ = fedgt(*import_arguments(*texts, "--json"))
+    assert code == 0
+    assert json.loads(out)["imputed_columns"] == {"balance": 1}
+    assert Graph.open(bank / "bank").digest() == Graph.open(bank / "plain").digest()
+    assert fedgt(*schema_arguments("--exclude", "part", *texts))[0] == 0
+    document = json.loads((bank / "new.json").read_text())
+    assert [column["type"] for column in document["columns"]] == ["numeric", "categorical"]
+    # Nodes that are added later are read in the same way.
+    (bank / "more.csv").write_text("account,balance,country\na5,NA,?\n")
+    grown = OwnData.open(bank / "bank").attach(bank / "more.csv")
+    assert not grown.graph.dense_features()[4].any()
 
 
 def test_weights_of_parallel_links_are_added_up(bank: Path, fedgt: Run) -> None:
@@ -466,3 +491,18 @@ def test_no_traceback_from_the_installed_command(bank: Path) -> None:
     command = [str(Path(sys.executable).with_name("fedgt")), "data", *import_arguments()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     refused((done.returncode, done.stdout, done.stderr), "'a1' in line 2", "line 6 (data row 5)")
+
+
+def test_an_import_says_whose_data_it_is(bank: Path, fedgt: Run) -> None:
+    kit = bank / "kit"
+    kit.mkdir()
+    (kit / "kit.toml").write_text('institution = "bank-a"\n')
+    for folder, more, owner in (
+        ("kit/data", (), "bank-a"),
+        ("kit/other", ("--institution", "bank-b"), "bank-b"),
+        ("elsewhere", (), ""),
+    ):
+        assert fedgt(*import_arguments(*more, out=folder))[0] == 0
+        noted = json.loads((bank / folder / "summary.json").read_text())
+        assert noted["institution"] == owner
+        assert noted["graph_digest"] == Graph.open(bank / folder).digest()

@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tables: BankTables) -> Path:
 def bank(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a working folder with a kit, files of new nodes and links, and another's data."""
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("fedgt_client.assessment._RESAMPLES", 10)
+    monkeypatch.setattr("fedgt_client.predict.assessment._RESAMPLES", 10)
     place = Path(shutil.copytree(made, tmp_path / "work"))
     monkeypatch.chdir(place)
     return place
@@ -140,6 +140,10 @@ def test_changed_data_after_an_evaluation(bank: Path, fedgt: Run) -> None:
     code, out, _ = fedgt("predict", "bank-a", "--out", "other.csv", *options)
     assert code == 0
     assert "50 nodes" in out
+    assert fedgt("explain", "bank-a", "--id", "a7", *options)[0] == 0
+    code, _, err = fedgt("explain", "bank-a", "--id", "a7", "--data", "other")
+    assert code == 2
+    assert "--changed-data" in err
 
 
 def test_an_exported_model_predicts_the_same_elsewhere(bank: Path, fedgt: Run) -> None:

@@ -127,6 +127,7 @@ def test_demo_replaces_the_demo_before_and_nothing_else(
         assert len(summary["institutions"]) == 6
         assert set(summary["institutions"]["institution-00"]) == {"local", "fedgt"}
         assert summary["test_accuracy"].keys() == {"local", "fedgt"}
+        assert "institution-05" in Path(summary["page"]).read_text()
         if kept.exists():
             assert kept.read_text() == "mine"
         kept.write_text("mine")
@@ -134,3 +135,4 @@ def test_demo_replaces_the_demo_before_and_nothing_else(
     assert "pip install 'fedgt[simulation]'" in errors
     assert "mean" in text
     assert "results: runs/demo" in text
+    assert text.endswith("page: runs/demo/report.html\n")

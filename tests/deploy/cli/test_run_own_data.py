@@ -89,13 +89,17 @@ def test_methods_are_compared_for_each_institution(run: Run) -> None:
     code, text, _ = run(*arguments)
     assert code == 0
     heading, *rows = text.splitlines()[1:]
-    assert heading.split() == ["institution", "fedgt", "local", "gcn"]
+    assert heading.split() == ["institution", "fedgt", "local", "gcn", "largest", "class"]
     assert [row.split()[0] for row in rows[:4]] == ["bank-a", "bank-b", "bank-c", "mean"]
     compared = json.loads(Path("out/comparison.json").read_text())
     assert compared["gcn"]["per_client"].keys() == {"bank-a", "bank-b", "bank-c"}
     assert compared["gcn"] == json.loads(Path("out/gcn/result.json").read_text())
     shown = f"{100 * compared['gcn']['per_client']['bank-b']['test_accuracy']:.2f}"
     assert rows[1].split()[3] == shown
+    of_class = compared["fedgt"]["per_client"]["bank-b"]["test_majority_share"]
+    assert rows[1].split()[4] == f"{100 * of_class:.2f}"
+    recall = f"{100 * compared['gcn']['per_client']['bank-b']['test_balanced_accuracy']:.2f}"
+    assert recall in text.partition("Mean recall")[2]
     assert StateStore(Path("out/gcn/institutions"), "default", "gcn", "bank-b").load_best()
     code, _, errors = run(*arguments)
     assert code == 2
@@ -137,3 +141,10 @@ def test_flowers_simulation_gives_what_one_process_gives(run: Run) -> None:
     assert results[0] == results[1]
     assert results[0].keys() == {"bank-a", "bank-b", "bank-c"}
     assert list(Path("flower/institutions").rglob("bank-b/best-*.safetensors"))
+
+
+def test_a_rehearsal_says_what_institutions_would_refuse(run: Run) -> None:
+    code, _, errors = run("--data", *BANKS, *_QUICK, "--quiet")
+    assert code == 0
+    line = "by default an institution refuses fedgt so: ldp-noise-seed = 0, allowed: -1, nobody's"
+    assert line in errors

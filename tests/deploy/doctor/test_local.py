@@ -21,6 +21,7 @@ from deploy.provision import pki
 from deploy.provision.kits import provision
 from fedgt_client.data.schema import NumericColumn, Schema
 from shared.errors import FedGTError
+from shared.files import write_json
 from tests.fedgt_client.graphs import two_groups
 from tests.harness.kits import write_banks
 
@@ -67,6 +68,15 @@ def untrainable(folder: Path) -> None:
     replace(GRAPH, train=np.zeros_like(GRAPH.train)).save(folder / "data", force=True)
 
 
+def somebody_elses(folder: Path) -> None:
+    write_json(folder / "data" / "summary.json", {"institution": "bank-b"})
+
+
+def exchanged(folder: Path) -> None:
+    noted = {"institution": "bank-a", "graph_digest": "0" * 64}
+    write_json(folder / "data" / "summary.json", noted)
+
+
 def old_authority(folder: Path) -> None:
     key = pki.new_key()
     with pytest.MonkeyPatch.context() as patch:
@@ -91,6 +101,8 @@ def edit(name: str, old: str, new: str) -> Callable[[Path], object]:
         (other_features, "data", "feature 0 is 'g0' in the data and 'f0'", "--schema"),
         (fewer_classes, "data", "class 1 is 'nothing' in the data and 'odd'", "--schema"),
         (untrainable, "data", "no node is in the training split", "labels"),
+        (somebody_elses, "data", "imported for 'bank-b', not for 'bank-a'", "own folder"),
+        (exchanged, "data", "not what was imported (digest 000000000000 then, ", "import it again"),
         (lambda kit: (kit / "schema.json").write_text("{"), "data", "not valid JSON", ""),
         (lambda kit: (kit / "node.key").unlink(), "key", "is missing", "provision key"),
         (lambda kit: (kit / "node.key").chmod(0o640), "key", "mode 0640", "chmod 600"),
@@ -180,7 +192,7 @@ def test_who_runs_the_app(
     finding: str,
 ) -> None:
     node = folder / "node.toml"
-    node.write_text(node.read_text() + f'app-user = "{app_user}"\n')
+    node.write_text(f'app-user = "{app_user}"\n' + node.read_text())
     kit = InstitutionKit.open(folder)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     check = local.check_user(kit)

@@ -13,8 +13,10 @@ import numpy as np
 import psutil
 import pytest
 
-from deploy.engines.local_deployment import three_banks
+from deploy.engines.local_deployment import share_exact_metrics, three_banks
+from deploy.engines.local_federation import LocalFederation
 from deploy.engines.processes import marked_processes
+from deploy.node_file import NODE_FILE, read_node_file
 from fedgt_client.data.partition import institution_graphs
 
 _FEDGT = "from deploy.cli import main; main()"
@@ -98,3 +100,14 @@ def test_a_request_to_end_is_heard_by_all(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(_TIMEOUT) == 128 + signal.SIGTERM
         assert left_behind(tmp_path) == []
+
+
+def test_the_banks_of_the_demo_tell_their_accuracies(tmp_path: Path) -> None:
+    with marked_processes() as mark:
+        federation = LocalFederation(tmp_path, three_banks(0), mark)
+    share_exact_metrics(federation)
+    for host in federation.institutions.values():
+        policy = read_node_file(host.folder / NODE_FILE).policy
+        assert policy is not None
+        assert policy.share_metrics == "exact"
+        assert policy.federations == ("banks",)

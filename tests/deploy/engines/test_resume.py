@@ -123,7 +123,13 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
                 "the ServerApp ended without a message: ./resume.sh continues the run",
             ),
         ),
-        ("finished", "stopped", "", None, RunOutcome(ExitCode.failed, "the run is stopped")),
+        (
+            "finished",
+            "stopped",
+            "",
+            None,
+            RunOutcome(ExitCode.failed, "stopped by the operator: ./resume.sh continues the run"),
+        ),
         ("running", "", "", None, RunOutcome(ExitCode.failed, "the run is running")),
     ],
 )

@@ -28,6 +28,7 @@ from tests.harness.fault_scenarios import (
     wait_for_round,
 )
 from tests.harness.federation import HarnessFederation
+from tests.harness.policies import ANYTHING
 
 pytestmark: list[pytest.MarkDecorator] = processes_over_tls
 
@@ -41,6 +42,7 @@ def add_institution(federation: HarnessFederation, name: str, graph: Graph) -> N
     federation.renew_coordinator()
     assert list(federation.register()["added"]) == [name]
     federation.institutions[name] = federation.add_host(name)
+    federation.allow(name, ANYTHING)
     graph.save(federation.institutions[name].folder / "data")
 
 

@@ -21,6 +21,7 @@ from deploy.provision import pki
 from deploy.provision.node_key import make_node_key
 from deploy.provision.registered_keys import revoke
 from fedgt_client.graph import Graph
+from fedgt_server.result import read_result
 from shared.config import Scalar
 from shared.version import installed_version
 from tests.harness.fault_scenarios import (
@@ -70,6 +71,7 @@ def federation(
         mark,
         network=Network(prefixes={B: ("sh", "-c", found_first)}),
     )
+    federation.allow(A, {"max-local-epochs": 1})
     federation.start_superlink()
     federation.register()
     return federation
@@ -138,7 +140,7 @@ def test_keys_and_certificates(federation: HarnessFederation, expired: HarnessFe
             public = pki.load_public_key(host.folder / "node.pub")
             body = public_key_to_bytes(public).decode().splitlines()[2]
             wait_for_line(federation.coordinator, body)
-        wait_for_line(federation.coordinator, "No SuperNode found with the given public key")
+        wait_for_line(federation.coordinator, "has a key that is not known")
         # Who holds the wrong ca.crt, or talks without TLS, can fix that.
         wait_for_line(foreign, "CERTIFICATE_VERIFY_FAILED")
         wait_for_line(plain, "TLS is not enabled")
@@ -214,3 +216,27 @@ def test_another_schema_and_another_version(federation: HarnessFederation, packa
         shutil.rmtree(installed)
         result = federation.run(_SETTINGS | {"run-name": "fixed"}, timeout=TIMEOUT)
         assert sorted(result.per_client) == [A, B]
+
+
+def test_settings_that_one_institution_does_not_allow(federation: HarnessFederation) -> None:
+    """They cost that institution's part, not the run; the reason is in logs and journal."""
+    asked: dict[str, Scalar] = {"run-name": "asks", "local-epochs": 3, "min-institutions": 1}
+    with logs_on_failure(federation):
+        settings = federation.write_settings(_SETTINGS | asked)
+        answer = federation.coordinator.call("run.sh", settings, timeout=TIMEOUT)
+        assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
+        result = read_result(federation.run_folder("asks"))
+        assert result is not None
+        assert sorted(result.per_client) == [B]
+        reason = "refuses the run: local-epochs = 3, allowed: at most 1 ([policy] max-local-epochs)"
+        warnings = [event["warning"] for event in events(federation.run_folder("asks"), "warning")]
+        assert f"{A} is not admitted: it {reason}" in warnings
+        assert f"{A} {reason}" in federation.institutions[A].log.read_text()
+        assert f"{A} is not admitted: it {reason}" in answer.stdout
+        # Both sides can know it beforehand.
+        asks = str(federation.coordinator.folder / settings)
+        check = federation.institutions[A].call("fedgt", "policy", "check", asks, ".")
+        assert (check.returncode, check.stdout) == (1, f". {reason}\n")
+        # What left there, but for introductions to earlier runs, is the refusal.
+        sent = federation.institutions[A].call("fedgt", "outbound", ".", "--run", "asks")
+        assert [reason in line for line in sent.stdout.splitlines()] == [True]

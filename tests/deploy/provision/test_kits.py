@@ -15,14 +15,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.cli.supernode.register import try_load_public_key
-from flwr.common.config import parse_config_args
 from flwr.supernode.cli.flower_supernode import _try_setup_client_authentication
 
+from deploy.node_file import read_node_file
 from deploy.provision import kit_files, pki
 from deploy.provision.kit_files import write_file
 from deploy.provision.kits import provision
 from deploy.provision.node_key import make_node_key
 from deploy.provision.registered_keys import RegisteredKeys, revoke
+from fedgt_client.node import NodeConfig
+from fedgt_client.policy import Policy
 from shared.errors import FedGTError
 from tests.harness.kits import files_of, write_banks
 
@@ -130,14 +132,15 @@ def test_flower_reads_the_keys(tmp_path: Path, out: Path) -> None:
     assert registered == pair[1].public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
-def test_flower_reads_the_node_config(tmp_path: Path, out: Path) -> None:
+def test_the_node_config_reaches_the_app(tmp_path: Path, out: Path) -> None:
     more = "[[institutions]]\nname = \"c\"\ndata-dir = 'it''s \"here\"\\now'\n".replace("''", "’")
     provision(write_banks(tmp_path, more=more), out)
-    assert parse_config_args([str(out / "c" / "node.toml")]) == {
-        "institution": "c",
-        "data-dir": 'it’s "here"\\now',
-        "state-dir": "state",
-    }
+    node = read_node_file(out / "c" / "node.toml")
+    assert (node.institution, node.data_dir, node.state_dir) == ("c", 'it’s "here"\\now', "state")
+    assert node.policy is not None
+    assert node.policy == Policy(federations=("banks",), coordinators=("127.0.0.1:9092",))
+    # Flower passes single values to the app.
+    assert NodeConfig.parse(node.to_flower()) == node
 
 
 def test_values_with_quotes_survive_in_toml(tmp_path: Path, out: Path) -> None:
@@ -199,7 +202,7 @@ def test_the_certificate_names_all_addresses(tmp_path: Path, out: Path) -> None:
 def test_scripts_and_settings_are_whole(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path), out)
     scripts = list(out.rglob("*.sh"))
-    assert len(scripts) == 6 + 2 * 2
+    assert len(scripts) == 8 + 2 * 4
     for path in [*scripts, *out.rglob("*.md"), *out.rglob("*.toml")]:
         assert "%{" not in path.read_text()
     for script in scripts:
@@ -385,3 +388,16 @@ def test_certificates_are_renewed(
     assert pki.is_signed_by(old, ca)
     assert server.not_valid_after_utc <= ca.not_valid_after_utc
     assert server.not_valid_before_utc < datetime.now(UTC) - timedelta(minutes=30)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_units_are_valid(tmp_path: Path, out: Path) -> None:
+    provision(write_banks(tmp_path), out)
+    units = []
+    for kit in ("coordinator", "bank-a"):
+        unit = tmp_path / f"fedgt-banks-{kit}.service"
+        unit.write_bytes(subprocess.run([out / kit / "service.sh"], capture_output=True).stdout)
+        assert f"WorkingDirectory={out / kit}\n" in unit.read_text()
+        units.append(unit)
+    checked = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedgt_client.csr import csr_from_arcs
 from fedgt_client.data.partition import (
     SETTINGS,
     institution_graphs,
     partition_dataset,
     partition_graph,
+    with_conflict,
 )
-from fedgt_client.graph import csr_from_arcs
 from shared.errors import FedGTError
 from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
@@ -107,6 +108,28 @@ def test_unbalanced_keeps_ten_to_all_percent() -> None:
 def test_unbalanced_keeps_a_few_nodes() -> None:
     parts = partition_graph(ring(60), 10, "unbalanced", seed=0)
     assert min(len(part) for part in parts) >= 5
+
+
+def test_in_conflict_every_second_client_means_the_next_class() -> None:
+    graph = replace(ring(40), labels=np.arange(40) % 3, class_names=("a", "b", "c"))
+    members = partition_graph(graph, 4, "conflict", seed=3)
+    found = with_conflict(graph, members)
+    for index, nodes in enumerate(members):
+        assert found.labels[nodes].tolist() == ((nodes + index % 2) % 3).tolist()
+
+
+def test_banks_in_conflict_are_of_one_kind() -> None:
+    banks = institution_graphs("consortium", clients=4, setting="conflict", seed=3)
+    shares = [np.bincount(bank.labels, minlength=4) / bank.num_nodes for bank in banks]
+    # What is 'retail' to the first is 'business' to the second.
+    assert [int(share.argmax()) for share in shares] == [0, 1, 0, 1]
+
+
+def test_in_conflict_an_unknown_label_stays_unknown() -> None:
+    graph = replace(ring(6), labels=np.array([0, -1, 1, -1, 0, 1]), class_names=("a", "b"))
+    found = with_conflict(graph, [np.array([0, 1, 2]), np.array([3, 4, 5])])
+    assert found.labels.tolist() == [0, -1, 1, -1, 1, 0]
+    assert graph.labels.tolist() == [0, -1, 1, -1, 0, 1]
 
 
 def test_directed_graphs_are_divided_too() -> None:

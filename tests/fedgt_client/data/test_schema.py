@@ -311,6 +311,17 @@ def test_names_and_free_text_never_reach_the_schema(tmp_path: Path) -> None:
     assert "Ann" not in proposal.schema.model_dump_json()
 
 
+def test_dates_and_decimal_commas_are_no_categories(tmp_path: Path) -> None:
+    rows = [f'{i},{i},2024-01-{1 + i % 3:02d},"{i % 3},5",a' for i in range(30)]
+    path = nodes_csv(tmp_path, "account,balance,since,share,risk", *rows, "x,1,,7,b")
+    proposal = propose_schema(path, CHOICES)
+    assert [column.name for column in proposal.schema.columns] == ["balance"]
+    assert "dates or times" in proposal.omitted["since"]
+    assert "decimal comma" in proposal.omitted["share"]
+    named = propose_schema(path, replace(CHOICES, categorical=("since",)))
+    assert [column.name for column in named.schema.columns] == ["balance", "since"]
+
+
 def test_a_larger_limit_includes_more_categories(tmp_path: Path) -> None:
     rows = [f"{i},v{i % 150},{i % 2}" for i in range(600)]
     path = nodes_csv(tmp_path, "account,code,risk", *rows, "x,,0")

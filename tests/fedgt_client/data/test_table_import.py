@@ -145,6 +145,24 @@ def test_bom_line_ends_blank_lines_and_blanks_do_not_matter(tmp_path: Path) -> N
     assert imported(tmp_path, "\ufeff" + dressed).graph.digest() == plain.graph.digest()
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_other_delimiters_are_found_by_the_header(tmp_path: Path, delimiter: str) -> None:
+    plain = imported(tmp_path)
+    cells = NODES.replace(",", delimiter).replace(f"c{delimiter}d", "c,d")
+    found = imported(tmp_path, cells)
+    assert found.graph.digest() == plain.graph.digest()
+    assert found.ids.equals(plain.ids)
+    with pytest.raises(FedGTError, match=r"line 7 \(data row 6\): 2 cells, the header has 5"):
+        imported(tmp_path, f"{cells}x{delimiter}y\n")
+
+
+def test_a_missing_column_of_a_wide_table_names_those_alike(tmp_path: Path) -> None:
+    names = ",".join(f"column_{i}" for i in range(400))
+    with pytest.raises(FedGTError, match="no column 'balance'; there are: 'balanz', 'acc") as error:
+        imported(tmp_path, f"account,{names},balanz,country,risk\n")
+    assert str(error.value).endswith("and 384 more")
+
+
 @pytest.mark.parametrize("kind", [pa.int64(), pa.uint32(), pa.float64(), pa.large_string()])
 def test_ids_are_the_same_from_every_type(tmp_path: Path, kind: pa.DataType) -> None:
     nodes = "account,balance,country,risk\n7,1,DE,low\n8,1,DE,\n12345678901,1,DE,\n"

@@ -12,7 +12,7 @@ from deploy.settings import resolve_settings
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.fedgt import FedGT
-from fedgt_client.privacy import Release
+from fedgt_client.privacy.release import Part, Release
 from fedgt_client.training.device import choose_device
 from fedgt_client.training.optimiser import learning_rate
 from shared.config import Scalar
@@ -36,7 +36,8 @@ def cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def institution(
     cache: Path, graph: Graph | None = None, name: str = "alba", /, **changed: Scalar
 ) -> FedGT:
-    config, graph = settings(**changed), graph or two_groups()
+    # Some of the models that tests send are worse than the institution's own.
+    config, graph = settings(**({"robust": False} | changed)), graph or two_groups()
     return FedGT(graph, config, name)
 
 
@@ -191,7 +192,10 @@ def test_nothing_else_leaves_the_institution(
     secrets = set(graph.dense_features().ravel().tolist())
     released = {value for array in result.upload.values() for value in array.ravel().tolist()}
     assert not released & secrets
-    assert set(result.metrics) == {"train_loss", "val_accuracy", "test_accuracy", "skipped_steps"}
+    measured = ("accuracy", "balanced_accuracy", "majority_share")
+    assert set(result.metrics) == {"train_loss", "skipped_steps"} | {
+        f"{split}_{name}" for split in ("val", "test") for name in measured
+    }
 
 
 def test_label_distribution_is_of_training_nodes_and_of_shares(cache: Path) -> None:
@@ -212,6 +216,18 @@ def test_label_distribution_is_of_training_nodes_and_of_shares(cache: Path) -> N
 def noisy(cache: Path, ldp: str, **changed: Scalar) -> tuple[LocalResult, FedGT]:
     method = institution(cache, ldp=ldp, ldp_noise_seed=1, **changed)
     return method.fit(method.initial_arrays(), 1), method
+
+
+def released(coordinates: int, *arrays: str, private: bool) -> Release:
+    """Return a release with ε = 4 for each coordinate."""
+    part = Part(
+        arrays=tuple(sorted(arrays)),
+        coordinates=coordinates,
+        unit="coordinate",
+        mechanism="laplace",
+        noise=0.25,
+    )
+    return Release(parts=(part,), private=private)
 
 
 def test_noise_is_on_the_global_nodes(cache: Path) -> None:
@@ -237,20 +253,20 @@ def test_noise_on_all_is_on_the_change_too(cache: Path) -> None:
             # λ counts in learning rates, the scale of an update's coordinates.
             assert np.abs(noise).mean() == pytest.approx(0.5 * step, rel=0.3), name
     coordinates = sum(array.size for array in found.upload.values())
-    assert found.released == Release(4.0, coordinates, private=False)
+    assert found.released == released(coordinates, *found.upload, private=False)
 
 
 def test_shares_of_labels_are_noised_at_their_own_scale(cache: Path) -> None:
-    found, _ = noisy(cache, "all", similarity="label", ldp_noise=1e-6)
-    assert found.upload[LABEL_DISTRIBUTION] == pytest.approx(np.array([0.5, 0.5]), abs=1e-3)
+    found, _ = noisy(cache, "all", similarity="label", ldp_noise=1e-3)
+    assert found.upload[LABEL_DISTRIBUTION] == pytest.approx(np.array([0.5, 0.5]), abs=0.02)
 
 
 def test_what_is_released(cache: Path) -> None:
     """ε = 2 · 1 / 0.5 a coordinate; 3 sets of 3 nodes of width 16."""
     seeded = institution(cache, ldp="global-nodes", ldp_noise_seed=5)
-    assert federated(seeded, 1)[0].released == Release(4.0, 144, private=False)
+    assert federated(seeded, 1)[0].released == released(144, GLOBAL_NODES, private=False)
     private = institution(cache, ldp="global-nodes")
-    assert federated(private, 1)[0].released == Release(4.0, 144, private=True)
+    assert federated(private, 1)[0].released == released(144, GLOBAL_NODES, private=True)
     assert federated(institution(cache, ldp="off"), 1)[0].released is None
 
 
@@ -394,7 +410,7 @@ def test_the_paper_s_preset(cache: Path) -> None:
     assert np.abs(nodes).max() < 0.05  # δ = 0.002, λ = 0.001
     second = method.fit(start | {GLOBAL_NODES: nodes}, 2)
     assert second.released is not None
-    assert second.released.epsilon == pytest.approx(4.0)
+    assert second.released.parts[0].noise == pytest.approx(1 / 4.0)
     assert second.metrics["train_loss"] > 0
 
 

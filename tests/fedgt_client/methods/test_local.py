@@ -23,7 +23,7 @@ def test_uploads_nothing_and_takes_nothing() -> None:
         result = method.fit(foreign, number)
         assert result.upload == {}
         assert result.warnings == []
-    assert set(result.metrics) == {"train_loss", "val_accuracy", "test_accuracy", "skipped_steps"}
+    assert {"train_loss", "val_accuracy", "test_accuracy"} < set(result.metrics)
     assert np.abs(method.initial_arrays()["head.weight"]).max() < 1.0
 
 

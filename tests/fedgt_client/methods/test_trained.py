@@ -10,6 +10,7 @@ import pytest
 
 from fedgt_client.graph import Graph
 from fedgt_client.methods import METHODS
+from shared.wire import KEPT_OWN
 from tests.fedgt_client.graphs import two_groups, without_links
 from tests.fedgt_client.methods.baselines import assert_same, federated, institution
 
@@ -49,6 +50,44 @@ def test_learns(name: str) -> None:
     assert results[-1].metrics["train_loss"] < 0.7 * results[0].metrics["train_loss"]
     assert results[-1].metrics["val_accuracy"] > 0.9
     assert results[-1].metrics["test_accuracy"] > 0.9
+
+
+EXCHANGING = sorted(METHODS.keys() - {"local", "gcn", "fedsage"})
+
+
+@pytest.mark.parametrize("value", [float("nan"), 50.0])
+@pytest.mark.parametrize("name", EXCHANGING)
+def test_a_spoilt_model_is_not_taken_over(name: str, value: float) -> None:
+    method = institution(name, dropout=0.0, lr=0.02, rounds=20, ldp="off")
+    model = method.initial_arrays()
+    for number in range(1, 6):
+        change = method.fit(model, number)
+        assert KEPT_OWN not in change.metrics
+        model = {key: model[key] + change.upload[key] for key in model}
+    spoilt = {key: np.full_like(array, value) for key, array in model.items()}
+    result = method.fit(spoilt, 6)
+    assert result.metrics[KEPT_OWN] == 1.0
+    assert result.warnings == [
+        "kept its own model: with the one it was sent, it is worse on its own validation nodes"
+    ]
+    # It has trained from its own: the change is small, and the model as good as before.
+    assert all(np.abs(result.upload[key]).max() < 1.0 for key in model)
+    assert result.metrics["val_accuracy"] >= change.metrics["val_accuracy"] - 0.1
+    # Restored from disk it decides the same.
+    resumed = institution(name, dropout=0.0, lr=0.02, rounds=20, ldp="off")
+    resumed.load_state_dict({k: np.array(v) for k, v in method.state_dict().items()})
+    one, other = method.fit(spoilt, 7), resumed.fit(spoilt, 7)
+    assert one.metrics == other.metrics
+    assert_same(other.upload, one.upload)
+
+
+@pytest.mark.parametrize("name", EXCHANGING)
+def test_without_robust_every_model_is_taken_over(name: str) -> None:
+    method = institution(name, lr=0.02, robust=False, ldp="off")
+    model = method.initial_arrays()
+    method.fit(model, 1)
+    spoilt = {key: np.full_like(array, 50.0) for key, array in model.items()}
+    assert KEPT_OWN not in method.fit(spoilt, 2).metrics
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedgt_client.model.attention import HybridAttention
+from fedgt_client.model.attention import Affine, HybridAttention
 from fedgt_client.model.blocks import AttentionBlock
 
 WIDTH, HEADS = 16, 4
@@ -52,6 +52,22 @@ def full_attention(module: HybridAttention, queries: Tensor, others: Tensor) -> 
 
 def close(found: Tensor, expected: Tensor) -> bool:
     return torch.allclose(found, expected, atol=1e-5)
+
+
+def test_an_affine_map_is_part_of_the_projections() -> None:
+    module, affine = attention(), Affine(WIDTH)
+    for parameter in affine.parameters():
+        torch.nn.init.normal_(parameter)
+    nodes, distant, block = torch.randn(7, WIDTH), torch.randn(3, WIDTH), everybody_else(7)
+    tables = module.keys_and_values(nodes, distant, affine=affine)
+    found = module.attend(nodes, *tables, len(distant), block, affine=affine)
+    mapped = affine(nodes), affine(distant)
+    assert close(found, module(*mapped, block))
+    learned = (affine.weight, affine.bias, module.query_key_value.weight)
+    gradients = torch.autograd.grad(found.square().sum(), learned)
+    expected = torch.autograd.grad(module(*mapped, block).square().sum(), learned)
+    for gradient, other in zip(gradients, expected, strict=True):
+        assert torch.allclose(gradient, other, rtol=1e-3, atol=1e-4)
 
 
 def test_all_nodes_as_samples_is_full_attention() -> None:

@@ -1,5 +1,6 @@
 """Prepared once, then found."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from fedgt_client.preprocess.cache import prepare
 from shared.config import Scalar
-from tests.fedgt_client.graphs import settings, two_groups
+from tests.fedgt_client.graphs import settings, two_groups, with_weights
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,9 +57,11 @@ def test_other_parameters_are_prepared_again(
 def test_another_graph_is_prepared_again(tmp_path: Path) -> None:
     graph = two_groups()
     features = graph.dense_features() + np.float32(1)
-    for other in (graph, two_groups(seed=1), replace(graph, features=features)):
+    weighted = with_weights(graph)
+    others = (graph, two_groups(seed=1), replace(graph, features=features), weighted)
+    for other in (*others, with_weights(graph, seed=1)):
         prepare(other, settings(), tmp_path)
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_seed_counts_where_the_pool_is_drawn(tmp_path: Path) -> None:
@@ -97,3 +100,23 @@ def test_a_damaged_file_is_made_anew(
     assert "prepared again" in caplog.text
     assert again.pool[0].tolist() == first.pool[0].tolist()
     assert path.read_bytes() == whole
+
+
+def test_files_that_were_not_read_for_long_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = [two_groups(nodes) for nodes in (40, 50, 60)]
+    prepare(graphs[0], settings(), tmp_path)
+    (first,) = tmp_path.iterdir()
+    prepare(graphs[1], settings(), tmp_path)
+    for path in tmp_path.iterdir():
+        os.utime(path, ns=(0, 1 if path == first else 2))
+    prepare(graphs[0], settings(), tmp_path)  # read again: now the second is the older one
+    monkeypatch.setattr("fedgt_client.preprocess.cache._LARGEST", 3 * first.stat().st_size)
+    prepare(graphs[2], settings(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr("fedgt_client.preprocess.cache._LARGEST", 1)
+    prepare(graphs[1], settings(), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    forbid(monkeypatch)
+    prepare(graphs[1], settings(), tmp_path)

@@ -8,7 +8,7 @@ from fedgt_client.graph import Graph
 from fedgt_client.preprocess import eigenvectors
 from fedgt_client.preprocess.components import adjacency_matrix
 from fedgt_client.preprocess.laplacian import laplacian_encoding
-from tests.fedgt_client.graphs import dense_adjacency, directed_graph
+from tests.fedgt_client.graphs import dense_adjacency, directed_graph, with_weights
 from tests.fedgt_client.hub_graphs import chain, grid, many_components
 from tests.fedgt_client.small_graphs import random_graph, ring, small_graph
 
@@ -129,6 +129,11 @@ def test_components_are_encoded_on_their_own() -> None:
 def test_the_same_twice() -> None:
     graph = random_graph(80, 160, 0)
     assert laplacian_encoding(graph, 8).tolist() == laplacian_encoding(graph, 8).tolist()
+
+
+def test_weights_are_ignored() -> None:
+    graph = connected(60, 0)
+    assert (laplacian_encoding(with_weights(graph), 4) == laplacian_encoding(graph, 4)).all()
 
 
 def test_directions_are_ignored() -> None:

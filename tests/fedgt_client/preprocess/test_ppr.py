@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.top_k import Pool
-from tests.fedgt_client.graphs import dense_adjacency, directed_graph
+from tests.fedgt_client.graphs import dense_adjacency, directed_graph, with_weights
 from tests.fedgt_client.hub_graphs import star
 from tests.fedgt_client.small_graphs import random_graph, small_graph
 
@@ -22,10 +23,10 @@ Matrix = NDArray[np.float64]
 def dense_ppr(graph: Graph, nu: float) -> Matrix:
     """ν (I − (1 − ν) Ā)^-1, Ā column-normalised; column i is node i's distribution."""
     leaving = dense_adjacency(graph)
-    degrees = leaving.sum(axis=1)
+    strengths = leaving.sum(axis=1)
     # Column v of Ā is where a walker at v goes; nowhere, if v leads nowhere.
-    columns = leaving.T / np.maximum(degrees, 1)
-    return nu * np.linalg.inv(np.eye(graph.num_nodes) - (1 - nu) * columns)
+    columns = leaving.T / np.where(strengths > 0, strengths, 1)
+    return np.asarray(nu * np.linalg.inv(np.eye(graph.num_nodes) - (1 - nu) * columns))
 
 
 def unfolded(pool: Pool) -> Matrix:
@@ -75,6 +76,45 @@ def test_directed_arcs_are_walked_one_way() -> None:
     found = unfolded(personalised_pagerank(graph, size=25))
     assert found == pytest.approx(off_diagonal(dense_ppr(graph, 0.15)), abs=1e-6)
     assert np.abs(found - found.T).max() > 0.01
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    nodes=st.integers(2, 40),
+    density=st.floats(0, 3),
+    spread=st.floats(0, 4),
+    seed=st.integers(0, 2**31),
+)
+def test_weights_are_probabilities_of_the_walk(
+    nodes: int, density: float, spread: float, seed: int
+) -> None:
+    graph = with_weights(random_graph(nodes, int(density * nodes), seed), spread, seed)
+    exact = off_diagonal(dense_ppr(graph, 0.15))
+    found = unfolded(personalised_pagerank(graph, nu=0.15, size=nodes))
+    assert found == pytest.approx(exact, rel=1e-6, abs=1e-9)
+
+
+def test_weights_of_directed_arcs() -> None:
+    graph = with_weights(directed_graph(25, 60, 0))
+    found = unfolded(personalised_pagerank(graph, size=25))
+    assert found == pytest.approx(off_diagonal(dense_ppr(graph, 0.15)), abs=1e-6)
+
+
+def test_a_heavy_link_comes_first() -> None:
+    """Node 1 has links to 0 and 2; only their weights tell them apart."""
+    graph = replace(small_graph(3, [(0, 1), (1, 2)]), weights=np.array([1, 1, 99, 99], np.float32))
+    neighbours, weights = personalised_pagerank(graph, size=2)
+    assert neighbours[1].tolist() == [2, 0]
+    assert weights[1, 0] == pytest.approx(99 * weights[1, 1], rel=1e-5)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-3, 1e6, 1e30])
+def test_the_unit_of_weights_does_not_matter(unit: float) -> None:
+    graph = random_graph(60, 150, 3)
+    plain = personalised_pagerank(graph)
+    even = np.full(len(graph.indices), unit, np.float32)
+    weighted = personalised_pagerank(replace(graph, weights=even))
+    assert unfolded(weighted) == pytest.approx(unfolded(plain), rel=1e-5)
 
 
 def test_columns_not_rows() -> None:

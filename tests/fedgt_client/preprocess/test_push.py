@@ -1,6 +1,7 @@
 """PPR by forward push in large components, against the dense inverse."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.top_k import Pool
-from tests.fedgt_client.graphs import directed_graph
+from tests.fedgt_client.graphs import directed_graph, with_weights
 from tests.fedgt_client.hub_graphs import (
     chain,
     cliques,
@@ -31,6 +32,9 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "hubs, no communities": lambda: hubs_and_communities(1800, seed=2, outside=1.0),
     "hubs, large communities": lambda: hubs_and_communities(
         2000, seed=3, least=8, community=500, outside=0.05
+    ),
+    "hubs, closed communities": lambda: hubs_and_communities(
+        2000, seed=4, least=14, community=500, outside=0.01
     ),
     "flat": lambda: flat_social(1500),
     "flat, dense": lambda: flat_social(1500, seed=1, mean=80, outside=0.8),
@@ -61,10 +65,34 @@ def test_the_strongest_are_found(name: str) -> None:
         assert (share >= 0.98).mean() >= 0.99
 
 
+@pytest.mark.parametrize(("spread", "least"), [(0.5, 0.99), (1.5, 0.99), (3.0, 0.97)])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_strongest_by_weight_are_found(name: str, spread: float, least: float) -> None:
+    graph = with_weights(GRAPHS[name](), spread)
+    assert shares(graph, personalised_pagerank(graph)).mean() >= least
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_equal_weights_are_as_none(unit: float) -> None:
+    graph = GRAPHS["hubs"]()
+    even = replace(graph, weights=np.full(len(graph.indices), unit, np.float32))
+    (found, values), (plain, expected) = map(personalised_pagerank, (even, graph))
+    assert (found == plain).mean() > 0.999  # values that are equal but for rounding change places
+    assert values == pytest.approx(expected, rel=1e-4)
+
+
+def test_weights_of_many_orders_of_magnitude_keep_the_contract() -> None:
+    graph = with_weights(GRAPHS["hubs, sparse"](), 12.0)
+    neighbours, weights = personalised_pagerank(graph)
+    assert (np.diff(weights) <= 0).all()
+    assert ((neighbours >= 0) == (weights > 0)).all()
+
+
 @pytest.mark.parametrize("name", ["hubs", "hubs, sparse", "flat", "grid", "star", "complete"])
-def test_values_are_near(name: str) -> None:
+@pytest.mark.parametrize("change", [lambda graph: graph, with_weights], ids=["plain", "weighted"])
+def test_values_are_near(name: str, change: Callable[[Graph], Graph]) -> None:
     """The model sees their logarithms."""
-    graph = GRAPHS[name]()
+    graph = change(GRAPHS[name]())
     neighbours, weights = personalised_pagerank(graph)
     exact = np.take_along_axis(dense_ppr(graph, 0.15).T, np.maximum(neighbours, 0), axis=1)
     known = (neighbours >= 0)[:, :FEW]
@@ -108,8 +136,9 @@ def test_one_core_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(one[1], two[1])
 
 
-def test_directed_arcs_are_walked_one_way() -> None:
-    graph = directed_graph(1500, 6000, 0)
+@pytest.mark.parametrize("change", [lambda graph: graph, with_weights], ids=["plain", "weighted"])
+def test_directed_arcs_are_walked_one_way(change: Callable[[Graph], Graph]) -> None:
+    graph = change(directed_graph(1500, 6000, 0))
     pool = personalised_pagerank(graph)
     assert shares(graph, pool).mean() >= 0.98
     assert (unfolded(pool)[dense_ppr(graph, 0.15) == 0] == 0).all()

@@ -1,6 +1,8 @@
 """An epoch and an evaluation of the graph transformer."""
 
 import math
+import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,8 +18,13 @@ from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
 from fedgt_client.sampling import Sampler
-from fedgt_client.training.batches import BatchPlan
-from fedgt_client.training.evaluation import accuracy, evaluate
+from fedgt_client.training.batches import Batch, BatchPlan, batches
+from fedgt_client.training.evaluation import (
+    accuracy,
+    balanced_accuracy,
+    evaluate,
+    majority_share,
+)
 from fedgt_client.training.loop import train_epoch
 from fedgt_client.training.task import TransformerTask
 from tests.fedgt_client.graphs import settings, two_groups
@@ -66,7 +73,8 @@ def test_learns_separable_classes(batch: int, sparse: bool, tmp_path: Path) -> N
     losses = [train_epoch(task, optimiser).loss for _ in range(20)]
     assert losses[0] > 0.5
     assert losses[-1] < 0.1
-    assert evaluate(task) == {"val_accuracy": 1.0, "test_accuracy": 1.0}
+    measured = evaluate(task)
+    assert (measured["val_accuracy"], measured["test_accuracy"]) == (1.0, 1.0)
 
 
 def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
@@ -78,6 +86,35 @@ def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
         report = train_epoch(task, torch.optim.SGD(task.model.parameters(), lr=0.0, fused=True))
         assert report.loss == pytest.approx(math.log(2))
         assert report.skipped == 0
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("batch", [0, 5])
+def test_dropout_leaves_the_graph_as_it_is(batch: int, sparse: bool, tmp_path: Path) -> None:
+    task = task_for(two_groups(sparse=sparse), tmp_path, train_batch=batch, dropout=0.5)
+    before = task.graph.dense_features().clone()
+    train_epoch(task, adam(task))
+    assert torch.equal(task.graph.dense_features(), before)
+
+
+def test_a_batch_is_gone_before_the_next_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them may not fit into memory."""
+    seen: list[weakref.ref[torch.Tensor]] = []
+
+    def watched(*args: Any, **kwargs: Any) -> Iterator[Batch]:
+        for batch in batches(*args, **kwargs):
+            assert all(features() is None for features in seen)
+            assert isinstance(batch.inputs.features, torch.Tensor)
+            seen.append(weakref.ref(batch.inputs.features))
+            yield batch
+            del batch
+
+    monkeypatch.setattr("fedgt_client.training.task.batches", watched)
+    task = task_for(two_groups(), tmp_path, train_batch=3, dropout=0.5)
+    train_epoch(task, adam(task))
+    assert len(seen) > 2
 
 
 def test_no_training_nodes(tmp_path: Path) -> None:
@@ -218,7 +255,21 @@ def test_each_split_is_measured_on_its_own_nodes(
     scores = torch.tensor([[1.0, 0.0]]).repeat(8, 1)
     scores[3] = torch.tensor([0.0, 1.0])
     monkeypatch.setattr(task, "predict", lambda nodes: scores[nodes])
-    assert evaluate(task) == {"val_accuracy": 1.0, "test_accuracy": 0.5}
+    assert evaluate(task) == {
+        "val_accuracy": 1.0,
+        "val_majority_share": 0.5,
+        "val_balanced_accuracy": 1.0,
+        "test_accuracy": 0.5,
+        "test_majority_share": 0.5,
+        "test_balanced_accuracy": 0.5,
+    }
+
+
+def test_a_constant_answer_is_worth_no_more_than_the_largest_class() -> None:
+    labels = torch.tensor([0, 0, 0, 2])  # of three classes
+    constant = torch.tensor([[1.0, 0.0, 0.0]]).repeat(4, 1)
+    assert accuracy(constant, labels) == majority_share(labels) == 0.75
+    assert balanced_accuracy(constant, labels) == 0.5
 
 
 def test_a_split_without_nodes_has_no_accuracy(tmp_path: Path) -> None:

@@ -30,10 +30,14 @@ def test_an_unknown_value(key: str) -> None:
 
 def test_only_accuracies_are_measured_unless_the_run_asks_for_more() -> None:
     method = LocalGCN(two_groups(), settings(method="gcn"), "alba")
-    assert evaluate(method.task).keys() == {"val_accuracy", "test_accuracy"}
+    measured = ("accuracy", "majority_share", "balanced_accuracy")
+    expected = {f"{split}_{name}" for split in ("val", "test") for name in measured}
+    assert evaluate(method.task).keys() == expected
 
 
-@pytest.mark.parametrize("select_by", ["balanced-accuracy", "average-precision", "log-loss"])
+@pytest.mark.parametrize(
+    "select_by", ["balanced-accuracy", "average-precision", "log-loss", "calibration-error"]
+)
 def test_a_round_reports_the_metric_that_chooses(select_by: str) -> None:
     graph = two_groups()
     method = FedGT(graph, settings(select_by=select_by), "alba")

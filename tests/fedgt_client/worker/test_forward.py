@@ -17,6 +17,7 @@ from fedgt_client.worker.forward import Forwarder
 from fedgt_client.worker.supernode import Supernode
 from shared.wire import Instruction, Question, Update
 from tests.fedgt_client.workers import Institution, is_running, wait_for_end, wait_until
+from tests.harness.policies import ANYTHING_GOES
 
 pytestmark = pytest.mark.slow
 
@@ -152,6 +153,31 @@ def test_a_worker_that_dies_of_every_message(
     assert "ended twice without an answer" in (reply.error.reason or "")
 
 
+def limit(alba: Institution, **limits: float) -> None:
+    """Let the institution's policy say how much a run may take."""
+    policy = ANYTHING_GOES.model_copy(update=limits)
+    alba.node = alba.node.model_copy(update={"policy": policy})
+
+
+def test_a_round_that_takes_longer_than_the_institution_allows(alba: Institution) -> None:
+    """Whatever the run's own deadline is."""
+    start = alba.introduce().initial
+    pid = alba.worker()
+    os.kill(pid, signal.SIGSTOP)
+    limit(alba, max_round_seconds=3.0)
+    reply = alba.send(MessageType.TRAIN, Instruction(1, start).to_records(), round_deadline=600.0)
+    assert "did not answer within 3 s" in (reply.error.reason or "")
+    wait_for_end(pid)
+
+
+def test_more_memory_than_the_institution_allows(alba: Institution) -> None:
+    limit(alba, max_memory_mb=50)  # torch alone takes more
+    reply = alba.send(MessageType.QUERY, Question().to_records())
+    assert "allowed: at most 50 ([policy] max-memory-mb)" in (reply.error.reason or "")
+    limit(alba, max_memory_mb=4096)
+    assert not alba.send(MessageType.QUERY, Question().to_records()).has_error()
+
+
 def test_a_hung_worker(alba: Institution) -> None:
     start = alba.introduce().initial
     pid = alba.worker()
@@ -172,7 +198,7 @@ def test_a_hung_worker(alba: Institution) -> None:
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"])
 def test_the_worker_ends_with_its_supernode(tmp_path: Path, alba: Institution, number: str) -> None:
     site = Site(tmp_path)
-    assert site.deliver() == "ImportError: no torch"
+    assert site.deliver() == "this institution's app failed (ImportError): its log says why"
     pid = alba.worker()
     assert is_running(pid)
     # Flower's executor may linger: it retries what it was doing.
@@ -183,7 +209,7 @@ def test_the_worker_ends_with_its_supernode(tmp_path: Path, alba: Institution, n
 
 def test_the_worker_ends_with_its_executor(tmp_path: Path, alba: Institution) -> None:
     site = Site(tmp_path)
-    assert site.deliver() == "ImportError: no torch"
+    assert site.deliver() == "this institution's app failed (ImportError): its log says why"
     pid = alba.worker()
     site.executor.kill()
     wait_for_end(pid)

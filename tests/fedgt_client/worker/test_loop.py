@@ -54,7 +54,7 @@ def test_one_worker_for_a_run(tmp_path: Path, alba: Institution, workers: Proces
 def test_errors_are_reported_and_the_worker_goes_on(tmp_path: Path, alba: Institution) -> None:
     poor = Institution(tmp_path / "nowhere", tmp_path / "state")
     reply = poor.send(MessageType.QUERY, Question().to_records())
-    assert "nowhere holds no graph" in (reply.error.reason or "")
+    assert "(a path) holds no graph" in (reply.error.reason or "")
 
     alba.introduce()
     pid = alba.worker()
@@ -99,7 +99,8 @@ def test_two_messages_at_once_start_one_worker(alba: Institution, workers: Proce
 
 
 def test_idle(alba: Institution) -> None:
-    alba.introduce(worker_idle=5.0)
+    alba.node = alba.node.model_copy(update={"worker_idle": 5.0})
+    alba.introduce()
     wait_until(lambda: alba.pid is None, "it has ended")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from fedgt_server.methods.fedavg import FedAvg
 from shared.config import RunConfig
-from shared.wire import NUM_EXAMPLES, Arrays, Profile, Update
+from shared.wire import KEPT_OWN, NUM_EXAMPLES, Arrays, Profile, Update
 
 INITIAL: Arrays = {"weight": np.ones((1, 2), np.float32), "bias": np.zeros(1, np.float32)}
 
@@ -15,8 +15,8 @@ def update(name: str, change: float, examples: float | None) -> Update:
     return Update(name, arrays, {} if examples is None else {NUM_EXAMPLES: examples})
 
 
-def after(*updates: Update) -> Arrays:
-    method = FedAvg(RunConfig.build())
+def after(*updates: Update, robust: bool = False) -> Arrays:
+    method = FedAvg(RunConfig.build({"robust": robust}))
     method.begin(INITIAL)
     method.aggregate({given.institution: given for given in updates})
     return method.message("anyone")
@@ -34,6 +34,35 @@ def test_weights_are_by_examples() -> None:
 def test_without_any_examples_all_count_alike(examples: float | None) -> None:
     found = after(update("a", 1.0, examples), update("b", 3.0, examples))
     assert found["bias"].tolist() == [2.0]
+
+
+def test_nobody_counts_for_more_than_three_times_the_others() -> None:
+    """1e9 examples count as 3 · 10: (10 · 1 + 10 · 1 + 30 · 6) / 50 = 4."""
+    updates = [update("a", 1.0, 10), update("b", 1.0, 10), update("c", 6.0, 1e9)]
+    assert np.allclose(after(*updates, robust=True)["bias"], 4.0)
+    assert np.allclose(after(*updates)["bias"], 6.0)
+
+
+def test_after_a_complaint_the_mean_is_trimmed_for_a_while() -> None:
+    method = FedAvg(RunConfig.build())
+    method.begin(INITIAL)
+    honest = [update(name, 1.0, 10) for name in "abcd"]
+    hostile = [update(name, -9.0, 10) for name in "ef"]
+    updates = {given.institution: given for given in (*honest, *hostile)}
+    method.aggregate(updates)
+    assert method.message("a")["bias"].tolist() == pytest.approx([(4 - 18) / 6])
+    complaint = Update("a", honest[0].arrays, honest[0].metrics | {KEPT_OWN: 1.0})
+    method.aggregate(updates | {"a": complaint})
+    assert method.message("a")["bias"].tolist() == pytest.approx([(4 - 18) / 6 + 1.0])
+    restored = FedAvg(RunConfig.build())
+    restored.load_state_dict(method.state_dict())
+    for number in range(12):
+        before = method.message("a")["bias"][0]
+        for each in (method, restored):
+            each.aggregate(updates)
+        moved = method.message("a")["bias"][0] - before
+        assert moved == pytest.approx(1.0 if number < 9 else (4 - 18) / 6, abs=1e-4)
+        assert restored.message("a")["bias"].tolist() == method.message("a")["bias"].tolist()
 
 
 def test_order_of_answers_does_not_matter() -> None:

@@ -26,7 +26,16 @@ SETS, COUNT, WIDTH = 3, 5, 8
 
 
 def settings(**changed: Scalar) -> RunConfig:
-    values: dict[str, Scalar] = {"ldp": "off", "hidden": WIDTH, "heads": 2, "global-nodes": COUNT}
+    """Return settings that compare institutions as the paper does."""
+    values: dict[str, Scalar] = {
+        "ldp": "off",
+        "robust": False,
+        "hidden": WIDTH,
+        "heads": 2,
+        "global-nodes": COUNT,
+        "tau": 5.0,
+        "compare-updates": False,
+    }
     return resolve_settings(values | {k.replace("_", "-"): v for k, v in changed.items()})
 
 
@@ -224,7 +233,9 @@ def test_the_last_set_is_the_fingerprint(centre: bool) -> None:
     expected, _ = transport(centred(last) if centre else last, "hungarian")
     assert facts["order"] == list(NAMES)
     assert np.array(facts["similarity"]) == pytest.approx(expected, abs=1e-4)
-    assert facts["self_weight"] == pytest.approx(np.diag(softmax_weights(expected, 5.0)).mean())
+    weights = softmax_weights(expected, 5.0)
+    assert np.array(facts["weights"]) == pytest.approx(weights, abs=1e-4)
+    assert facts["self_weight"] == pytest.approx(np.diag(weights).mean())
     off = expected[~np.eye(4, dtype=bool)]
     assert facts["similarity_spread"] == pytest.approx(off.std())
 
@@ -369,7 +380,7 @@ def test_blocks_of_columns_do_not_change_the_averages(
 def test_updates_that_are_received_one_by_one() -> None:
     """A second answer counts from the same θ̂; what was sent stays as it is until the end."""
     updates = round_of(*NAMES)
-    at_once, one_by_one = begun(), begun()
+    at_once, one_by_one = begun(compare_updates=True), begun(compare_updates=True)
     expected = play(at_once, updates)
     one_by_one.receive("a", update("a", 99))
     kept = {name: one_by_one.receive(name, given) for name, given in updates.items()}
@@ -397,7 +408,7 @@ def test_of_many_institutions_only_the_strongest_weights_are_reported(
     monkeypatch.setattr("fedgt_server.methods.personalised._FEW", 3)
     monkeypatch.setattr("fedgt_server.methods.personalised._STRONGEST", 2)
     facts = begun(tau=tau).aggregate(updates).facts
-    assert "similarity" not in facts
+    assert not facts.keys() & {"similarity", "weights"}
     weights = softmax_weights(similarity, tau)
     others = sorted(range(1, 4), key=lambda other: -weights[0, other])[:2]
     assert list(facts["strongest"]["a"]) == [NAMES[other] for other in others]
@@ -420,3 +431,47 @@ def test_dead_spread_warns() -> None:
     for name in NAMES:
         method.message(name)
     assert method.aggregate(round_of(*NAMES)).warnings == []
+
+
+# --- compared by updates too ----------------------------------------------------------------------
+
+
+def opposed(name: str, seed: int) -> Update:
+    """Return an update of one of two groups that have the same data and want opposite things."""
+    sign = 1.0 if name in ("a", "c") else -1.0
+    given = update(name, seed)
+    noise = {key: 0.3 * given.arrays[key] for key in INITIAL}
+    wanted = {key: (sign + noise[key]).astype(np.float32) for key in INITIAL}
+    return Update(name, given.arrays | wanted | {GLOBAL_NODES: SAME}, {})
+
+
+SAME = np.random.default_rng(7).standard_normal((SETS, COUNT, WIDTH)).astype(np.float32)
+
+
+def test_groups_with_the_same_data_that_disagree_are_told_apart() -> None:
+    groups = np.array([[name in ("a", "c") for name in NAMES]])
+    alike = groups == groups.T
+    for compared, apart in ((False, False), (True, True)):
+        method = begun(compare_updates=compared)
+        for number in range(3):
+            updates = {n: opposed(n, 10 * number + i) for i, n in enumerate(NAMES)}
+            facts = method.aggregate(updates).facts
+        weights = np.array(facts["weights"])
+        assert (weights[~alike].max() < 0.01) == apart
+        assert weights[alike] == pytest.approx(0.5 if apart else 0.25, abs=0.01)
+
+
+def test_what_updates_so_far_were_survives_a_checkpoint() -> None:
+    method, again = (begun(compare_updates=True) for _ in range(2))
+    play(method, round_of(*NAMES))
+    again.load_state_dict({name: np.array(array) for name, array in method.state_dict().items()})
+    sent = [play(one, round_of(*NAMES, offset=20)) for one in (method, again)]
+    for name in NAMES:
+        assert_same(sent[1][name], sent[0][name])
+
+
+def test_a_single_institution_is_like_itself() -> None:
+    method = begun(compare_updates=True)
+    sent = play(method, round_of("a"))["a"]["bias"]
+    expected = INITIAL["bias"] + update("a", 0).arrays["bias"]
+    assert sent.tolist() == pytest.approx(expected.tolist())

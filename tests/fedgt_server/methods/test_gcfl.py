@@ -29,7 +29,7 @@ def play(method: GCFL, first: int, last: int, *, apart: bool = True) -> list[lis
 
 
 def begun() -> GCFL:
-    method = GCFL(RunConfig.build())
+    method = GCFL(RunConfig.build({"robust": False}))
     method.begin(INITIAL)
     return method
 

@@ -1,0 +1,1 @@
+"""What a run's uploads give away: attacks by the coordinator, with the truth beside them."""

@@ -1,0 +1,77 @@
+"""The runs of a coordinator: what the SuperLink says of them, and what their journals say."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.flower.control import ListedRun, connect_control
+from fedgt_server.earlier_run import JOURNAL
+from fedgt_server.events import EndEvent, FailedEvent, StartEvent
+from fedgt_server.journal import Journal
+from fedgt_server.lock import is_locked
+from shared.errors import FedGTError
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run, as ``fedgt runs`` shows it."""
+
+    name: str
+    state: str
+    rounds: int
+    planned: int | None
+    started: str
+    number: int | None  # Flower's; None: not known to this SuperLink
+    reason: str = ""
+    results_dir: str = "runs"
+
+
+def list_runs(kit: Path) -> list[RunLine]:
+    """Return the runs that have a folder or are known to the SuperLink, oldest first.
+
+    Without a SuperLink, those that have a folder.
+    """
+    try:
+        with connect_control(kit) as client:
+            # Of several runs of a name (resumed ones have new numbers) the last.
+            listed = {run.name: run for run in client.runs()}
+    except FedGTError:
+        if not (kit / "control.toml").exists():
+            raise
+        listed = {}
+    folders = {path.parent.name: path.parent for path in (kit / "runs").glob(f"*/{JOURNAL}")}
+    folders |= {name: kit / run.results_dir / name for name, run in listed.items()}
+    lines = [_line(name, folder, listed.get(name)) for name, folder in folders.items()]
+    return sorted(lines, key=lambda line: (line.started or "9", line.name))
+
+
+def _line(name: str, folder: Path, run: ListedRun | None) -> RunLine:
+    events = list(Journal(folder / JOURNAL).read())
+    start = next((event for event in events if isinstance(event, StartEvent)), None)
+    planned = start.config.get("rounds") if start else None
+    state, reason = _state(folder, events[-1] if events else None, run)
+    began = start.time if start else (run.started if run else "")
+    return RunLine(
+        name,
+        state,
+        len(Journal(folder / JOURNAL).rounds()),
+        planned if isinstance(planned, int) else None,
+        began.partition("+")[0].partition(".")[0].replace("T", " "),
+        run.run_id if run else None,
+        reason,
+        run.results_dir if run else "runs",
+    )
+
+
+def _state(folder: Path, last: object, run: ListedRun | None) -> tuple[str, str]:
+    if is_locked(folder):
+        return "running", ""
+    if isinstance(last, EndEvent):
+        return "finished", ""
+    if run and not run.is_over:
+        return "waiting", "it begins when the run before it is over"
+    if isinstance(last, FailedEvent):
+        return last.status, last.reason
+    if not folder.exists():
+        reason = run.state.details if run and run.state.details else "its folder is not there"
+        return "stopped" if run and run.state.is_stopped else "failed", reason
+    return "ended early", "./resume.sh continues it"

@@ -1,0 +1,1 @@
+"""Running a federation for months: status, backup, cleaning up."""

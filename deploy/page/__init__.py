@@ -1,0 +1,1 @@
+"""Pages that show a run: one HTML file, or the same served while the run goes on."""

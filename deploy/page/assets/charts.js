@@ -1,0 +1,67 @@
+// Curves over rounds, by uPlot.
+const charts = new Set();
+
+// lines: [{values, kind, dots}] with kind all, one, mean; marks: [{x, text, dashed}]. With shares,
+// x is from 0 to 1 in place of rounds.
+const drawCurves = (host, { xs, lines, marks = [], format, label, gaps = false, shares = false, top }) => {
+  host._chart?.destroy();
+  charts.delete(host);
+  const style = { all: ["faint", 1], one: ["accent", 2.2], mean: ["ink", 2.4] };
+  const axis = { stroke: color("quiet"), grid: { stroke: color("line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+  const drawMarks = (plot) => {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    for (const mark of marks) {
+      const x = Math.round(plot.valToPos(mark.x, "x", true));
+      ctx.strokeStyle = color(mark.dashed ? "quiet" : "accent");
+      ctx.lineWidth = devicePixelRatio;
+      ctx.setLineDash(mark.dashed ? [5 * devicePixelRatio, 4 * devicePixelRatio] : []);
+      ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
+      if (!mark.text) continue;
+      ctx.setLineDash([]);
+      ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+      const left = x > bbox.left + bbox.width * 0.7;
+      ctx.textAlign = left ? "right" : "left";
+      const at = x + (left ? -6 : 6) * devicePixelRatio, y = bbox.top + bbox.height - 7 * devicePixelRatio;
+      ctx.lineWidth = 4 * devicePixelRatio;
+      ctx.strokeStyle = color("paper"); ctx.strokeText(mark.text, at, y);
+      ctx.fillStyle = color("quiet"); ctx.fillText(mark.text, at, y);
+    }
+    ctx.restore();
+  };
+  const options = {
+    width: Math.max(host.clientWidth, 200), height: 250,
+    legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { show: false } },
+    scales: { x: { time: false }, y: { range: (_, low, high) => {
+      if (low === null) return [0, 1];
+      const room = Math.max((high - low) * 0.06, 1e-9);
+      return [Math.max(0, low - room), top === undefined ? high + room : Math.min(top, high + room)];
+    } } },
+    axes: [shares ? { ...axis, values: (_, ticks) => ticks.map((tick) => `${Math.round(100 * tick)} %`) }
+      : { ...axis, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000] },
+      { ...axis, size: 58, values: (_, ticks) => ticks.map(format) }],
+    series: [{}, ...lines.map((line) => ({
+      stroke: color(style[line.kind][0]), width: style[line.kind][1], points: { show: xs.length < 2 || Boolean(line.dots) },
+      spanGaps: !gaps }))],
+    hooks: { draw: [drawMarks] },
+  };
+  const draw = () => {
+    const plot = new uPlot(options, [xs, ...lines.map((line) => line.values)], host);
+    plot.root.setAttribute("role", "img");
+    plot.root.setAttribute("aria-label", label);
+    host._chart = plot;
+  };
+  draw();
+  charts.add(host);
+};
+
+const resizeCharts = (width) => {
+  for (const host of charts) {
+    const wanted = Math.max(width || host.clientWidth, 200);
+    if (host._chart && host._chart.width !== wanted) host._chart.setSize({ width: wanted, height: 250 });
+  }
+};
+addEventListener("resize", () => resizeCharts());
+// A page of paper is narrower than a screen, and its charts are canvases of a fixed size.
+addEventListener("beforeprint", () => resizeCharts(320));
+addEventListener("afterprint", () => resizeCharts());

@@ -1,0 +1,118 @@
+// Who is like whom, and who learned from whom.
+const unpack = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const asSimilarity = (code) => (code ? (code - 1) / 127 - 1 : null);
+const asWeight = (code) => (code ? ((code - 1) / 254) ** 2 : null);
+const triangle = (i, j, count) => { if (i > j) [i, j] = [j, i]; return i * count - (i * (i + 1)) / 2 + j - i - 1; };
+
+const rgb = (name) => {
+  const probe = document.createElement("canvas").getContext("2d");
+  probe.fillStyle = color(name); probe.fillRect(0, 0, 1, 1);
+  return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+};
+
+const setupMatrix = () => {
+  const host = byId("matrix"), section = host.closest("section");
+  const slider = roundSlider();
+  const canvas = el("canvas", { role: "img" });
+  const labels = el("div", { class: "labels", "aria-hidden": "true" });
+  const band = el("div", { class: "band", "aria-hidden": "true" });
+  const cells = el("div", { class: "cells" }, canvas, band);
+  const grid = el("div", { class: "matrix" }, labels, cells);
+  const readout = el("p", { class: "readout" });
+  const scale = el("span", { class: "scale" }), low = el("span"), high = el("span");
+  const pick = el("select", { onchange: () => { chosen.from = Number(pick.value); refresh(); } });
+  pick._value = () => chosen.from;
+  const shares = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "weights" });
+  const left = el("div", {}, el("h3", {}, "Similarity"),
+    el("p", { class: "key", "aria-hidden": "true" }, el("span", {}, low, scale, high)), grid, readout);
+  host.append(el("div", { class: "controls" }, slider.node), el("div", { class: "pair wide-left" }, left,
+    el("div", {}, el("h3", {}, "Who learned from whom"),
+      el("div", { class: "controls" }, el("label", {}, "Model of ", pick)), shares)));
+  let now = null;
+  const value = (i, j) => (i === j ? 1 : asSimilarity(now.similarity[triangle(i, j, now.count)]));
+  const behind = tableBehind(left, "Table of the similarities", () => scrolling("table of the similarities",
+    table(`Round ${now.round}`, [{ title: "institution" }, ...data.institutions.map((one) => ({ title: shortName(one.name) }))],
+      data.institutions.map((one, i) => [shortName(one.name), ...data.institutions.map((_, j) => decimals(value(i, j), 2))]))));
+
+  const paint = (view) => {
+    const count = view.institutions.length, from = rgb("paper"), to = rgb("accent"), none = rgb("panel");
+    const { low: least, high: most } = view.matrices, width = Math.max(most - least, 1e-6);
+    canvas.width = canvas.height = count;
+    const context = canvas.getContext("2d"), image = context.createImageData(count, count);
+    for (let i = 0; i < count; i += 1) for (let j = 0; j < count; j += 1) {
+      const found = value(i, j);
+      const share = found === null ? null : Math.min(1, Math.max(0, (found - least) / width));
+      const mixed = share === null ? none : from.map((c, k) => c + (to[k] - c) * share);
+      image.data.set([...mixed, 255], 4 * (i * count + j));
+    }
+    context.putImageData(image, 0, 0);
+    canvas.setAttribute("aria-label", `Similarity of ${plural(count, "institution")} in round ${now.round}, from ${least.toFixed(2)} to ${most.toFixed(2)}; similar ones stand together. The table below has the numbers.`);
+  };
+
+  const place = (view) => {
+    const count = view.institutions.length;
+    cells.style.maxWidth = `${Math.max(count * 76, 220)}px`;
+    const size = cells.clientWidth / count;
+    labels.hidden = size < 8.5;
+    fill(labels, view.institutions.map((one, index) => el("span", { title: one.name, class: index === chosen.from ? "chosen" : null }, shortened(one.name))));
+    labels.style.gridTemplateRows = `repeat(${count}, ${100 / count}%)`;
+    labels.style.height = `${cells.clientWidth}px`;
+    labels.style.fontSize = `${Math.min(13, Math.max(7.5, size * 0.86))}px`;
+    band.style.top = `${(100 * chosen.from) / count}%`;
+    band.style.height = `${100 / count}%`;
+    band.style.borderWidth = size < 12 ? "1px" : "2px";
+  };
+
+  const cellAt = (event) => {
+    const box = canvas.getBoundingClientRect(), count = data.institutions.length;
+    const j = Math.floor(((event.clientX - box.left) / box.width) * count), i = Math.floor(((event.clientY - box.top) / box.height) * count);
+    return i >= 0 && j >= 0 && i < count && j < count ? [i, j] : null;
+  };
+  canvas.addEventListener("mousemove", (event) => {
+    const at = cellAt(event);
+    if (!at || !now) return;
+    fill(readout, shortName(data.institutions[at[0]].name), " and ", shortName(data.institutions[at[1]].name), ": ", decimals(value(...at), 2));
+  });
+  canvas.addEventListener("mouseleave", () => fill(readout));
+  canvas.addEventListener("click", (event) => { const at = cellAt(event); if (at) { chosen.from = at[0]; refresh(); } });
+  // Also when the page is printed, and when a scroll bar appears.
+  new ResizeObserver(() => { if (data?.matrices) place(data); }).observe(grid);
+
+  sections.push((view) => {
+    const some = Boolean(view.matrices || view.strongest);
+    section.querySelector(".absent").hidden = some;
+    host.hidden = !some;
+    if (!some) return;
+    if (chosen.from >= view.institutions.length) chosen.from = 0;
+    fillInstitutions(pick, view, null);
+    left.hidden = slider.node.hidden = !view.matrices;
+    if (!view.matrices) {
+      fill(shares, weightTable(view, view.strongest.weights[chosen.from].map(([other, weight]) => ({ other, weight })), view.strongest.round));
+      return;
+    }
+    const index = slider.update(view.matrices.rounds);
+    now = { count: view.institutions.length, round: view.matrices.rounds[index], similarity: unpack(view.matrices.similarity[index]) };
+    low.textContent = view.matrices.low.toFixed(2); high.textContent = `${view.matrices.high.toFixed(2)}, similar`;
+    scale.style.background = `linear-gradient(90deg, ${color("paper")}, ${color("accent")})`;
+    paint(view); place(view); behind();
+    const weights = unpack(view.matrices.weights[index]);
+    const row = view.institutions.map((_, other) => ({ other, weight: asWeight(weights[chosen.from * now.count + other]), similarity: value(chosen.from, other) }));
+    fill(shares, weightTable(view, row, now.round));
+  });
+};
+
+const weightTable = (view, row, round) => {
+  const rows = row.filter((one) => one.weight !== null).sort((a, b) => b.weight - a.weight);
+  const caption = el("caption", {}, `Weights α in the model that `, shortName(view.institutions[chosen.from].name), ` was sent after round ${round}`);
+  if (!rows.length) return el("p", { class: "quiet" }, `No weights are known of round ${round}.`);
+  const largest = Math.max(...rows.map((one) => one.weight));
+  return el("table", {}, caption,
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "institution"), el("th", { scope: "col" }, "weight"),
+      el("td", {}), rows[0].similarity === undefined ? null : el("th", { scope: "col" }, "similarity"))),
+    el("tbody", {}, rows.map((one) => el("tr", {},
+      el("th", { scope: "row" }, shortName(view.institutions[one.other].name), one.other === chosen.from ? el("span", { class: "quiet" }, " itself") : null),
+      el("td", {}, percent(one.weight)),
+      el("td", { class: "share" }, el("div", { class: one.other === chosen.from ? "own" : null, style: { width: `${(100 * one.weight) / largest}%` } })),
+      one.similarity === undefined ? null : el("td", {}, decimals(one.similarity, 2))))));
+};
+setupMatrix();

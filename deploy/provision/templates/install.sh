@@ -1,0 +1,14 @@
+#!/bin/sh
+# Installs FedGT and all that it needs into .venv of this folder: the wheel that came with it, and packages whose
+# hashes are in requirements.lock (Linux on x86-64, Python 3.11). The other scripts use it from then on.
+set -eu
+CDPATH= cd -- "$(dirname -- "$0")"
+python=${PYTHON:-python3.11}
+command -v "$python" >/dev/null || {
+    echo "$python is not on the PATH: install Python 3.11, or name it: PYTHON=… ./install.sh" >&2
+    exit 2
+}
+"$python" -m venv .venv
+# The list is complete: nothing is installed that is not in it.
+.venv/bin/python -m pip install --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock "$@"
+echo "installed; the scripts use it, and so do you after: . .venv/bin/activate"

@@ -1,0 +1,212 @@
+"""Attacks by name: crude ones, and those of attackers who know the rules of ``fedgt_server``."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from experiments.attacks.hostile import Attack, Seen, changed, parameters
+from fedgt_server.robust import SHORTENED, length
+from shared.wire import GLOBAL_NODES, Arrays, Instruction, Update
+
+LATE = 10  # the round from which some attack
+_ONCE = 5
+
+
+def scaled(factor: float) -> Attack:
+    """Multiply the change."""
+    return lambda update, *_: changed(update, _times(parameters(update), factor))
+
+
+def filled(value: float, only_in: int | None = None) -> Attack:
+    """Set every change to a value, always or in one round."""
+
+    def attack(update: Update, asked: Instruction, _: Seen, __: int) -> Update:
+        if only_in not in (None, asked.round_number):
+            return update
+        arrays = parameters(update).items()
+        return changed(update, {name: np.full_like(array, value) for name, array in arrays})
+
+    return attack
+
+
+def noise(times: float) -> Attack:
+    """Send noise, some times as long as the honest change."""
+
+    def attack(update: Update, asked: Instruction, _: Seen, node: int) -> Update:
+        rng = np.random.default_rng(100 * asked.round_number + node)
+        honest = parameters(update)
+        drawn = {
+            name: rng.standard_normal(array.shape).astype(np.float32)
+            for name, array in honest.items()
+        }
+        return changed(update, _times(drawn, times * _length(honest) / _length(drawn)))
+
+    return attack
+
+
+def nodes(change: Callable[[np.ndarray], np.ndarray]) -> Attack:
+    """Change the global nodes alone."""
+
+    def attack(update: Update, *_: object) -> Update:
+        if GLOBAL_NODES not in update.arrays:
+            return update
+        return changed(update, {GLOBAL_NODES: change(update.arrays[GLOBAL_NODES])})
+
+    return attack
+
+
+def nodes_of(victim: int, attack: Attack) -> Attack:
+    """Send a victim's global nodes, to weigh much with it, beside an attack."""
+
+    def copying(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        sent = attack(update, asked, seen, node)
+        if victim not in seen.honest or GLOBAL_NODES not in seen.honest[victim].arrays:
+            return sent
+        return changed(sent, {GLOBAL_NODES: seen.honest[victim].arrays[GLOBAL_NODES]})
+
+    return copying
+
+
+def reporting(attack: Attack | None, metrics: Callable[[int], dict[str, float]]) -> Attack:
+    """Report other metrics, by round, beside an attack or an honest change."""
+
+    def lying(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        sent = attack(update, asked, seen, node) if attack else update
+        return changed(sent, metrics=metrics(asked.round_number))
+
+    return lying
+
+
+def late(attack: Attack) -> Attack:
+    """Be honest first, and attack from a late round on."""
+
+    def waiting(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        return attack(update, asked, seen, node) if asked.round_number >= LATE else update
+
+    return waiting
+
+
+def under_the_limit(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
+    """Turn the change round, just shorter than what would be shortened."""
+    lengths = [_length(parameters(honest)) for honest in seen.honest.values()]
+    own = parameters(update)
+    wanted = 0.99 * SHORTENED * float(np.median(lengths)) if lengths else _length(own)
+    return changed(update, _times(own, -wanted / _length(own)))
+
+
+def together(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+    """Send, all attackers alike, the mean of the honest changes turned round, at honest length."""
+    mean = _mean(seen)
+    if not mean:
+        return scaled(-1.0)(update, asked, seen, node)
+    return changed(update, _times(mean, -_length(parameters(update)) / _length(mean)))
+
+
+def little(update: Update, *rest: object) -> Update:
+    """Stay within the spread of the honest: mean − 1.5 deviations (Baruch et al. 2019)."""
+    seen = next(one for one in rest if isinstance(one, Seen))
+    mean = _mean(seen)
+    if len(seen.honest) < 2:
+        return update
+    stacked = {
+        name: np.stack([honest.arrays[name] for honest in seen.honest.values()]) for name in mean
+    }
+    moved = {name: mean[name] - 1.5 * stacked[name].std(axis=0) for name in mean}
+    return changed(update, {name: array.astype(np.float32) for name, array in moved.items()})
+
+
+def drift(update: Update, _: Instruction, __: Seen, node: int) -> Update:
+    """Add to the honest change a third of its length, in the same direction in every round."""
+    rng = np.random.default_rng(7)  # the same for all attackers
+    honest = parameters(update)
+    drawn = {name: rng.standard_normal(a.shape).astype(np.float32) for name, a in honest.items()}
+    away = _times(drawn, _length(honest) / (3 * _length(drawn)))
+    return changed(update, {name: honest[name] + away[name] for name in honest})
+
+
+def mimic(victim: int) -> Attack:
+    """Agree with a victim to be averaged into its model, and carry noise of twice the length."""
+    carried = noise(2.0)
+
+    def attack(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        if victim not in seen.honest:
+            return update
+        wanted = parameters(seen.honest[victim])
+        spoilt = carried(update, asked, seen, node).arrays
+        return nodes_of(victim, lambda *_: changed(update, _plus(wanted, spoilt)))(
+            update, asked, seen, node
+        )
+
+    return attack
+
+
+def _accuracy_lie(number: int) -> dict[str, float]:
+    return {"val_accuracy": 1.0 if number == 1 else 0.0}
+
+
+CRUDE: dict[str, Attack] = {
+    "sign-flip": scaled(-1.0),
+    "×100": scaled(100.0),
+    "×−100": scaled(-100.0),
+    "×1e6": scaled(1e6),
+    "noise 10× the norm": noise(10.0),
+    "noise 100× the norm": noise(100.0),
+    "NaN": filled(float("nan")),
+    "3e38": filled(3e38),
+    "3e38 once, in round 5": filled(3e38, only_in=_ONCE),
+    "victim's nodes, noise 10×": nodes_of(1, noise(10.0)),
+    "victim's nodes, ×−100": nodes_of(1, scaled(-100.0)),
+    "global nodes ×1000": nodes(lambda found: found * np.float32(1000.0)),
+    "global nodes of 1e30": nodes(lambda found: np.full_like(found, 1e30)),
+    "val_accuracy 1e308 in round 1": reporting(
+        None, lambda number: {"val_accuracy": 1e308} if number == 1 else {}
+    ),
+    "val_accuracy 1 in round 1, then 0": reporting(None, _accuracy_lie),
+    "num_examples 1e30, sign-flip": reporting(scaled(-1.0), lambda _: {"num_examples": 1e30}),
+}
+ADAPTIVE: dict[str, Attack] = {
+    "sign-flip under the limit": under_the_limit,
+    "mean turned round, together": together,
+    "a little is enough": little,
+    "slow drift": drift,
+    "sign-flip from round 10": late(scaled(-1.0)),
+    "under the limit from round 10": late(under_the_limit),
+    "agrees with a victim, noise 2×": mimic(1),
+    "num_examples 1e9, sign-flip": reporting(scaled(-1.0), lambda _: {"num_examples": 1e9}),
+    "sign-flip, val_accuracy 1 in round 1": reporting(scaled(-1.0), _accuracy_lie),
+}
+ATTACKS: Mapping[str, Attack] = CRUDE | ADAPTIVE
+# Of a method that averages by numbers of examples, without global nodes.
+OF_AVERAGES = (
+    "sign-flip",
+    "×−100",
+    "noise 10× the norm",
+    "NaN",
+    "3e38 once, in round 5",
+    "num_examples 1e30, sign-flip",
+    "num_examples 1e9, sign-flip",
+    "sign-flip under the limit",
+    "mean turned round, together",
+)
+
+
+def _times(arrays: Arrays, factor: float) -> Arrays:
+    return {name: array * np.float32(factor) for name, array in arrays.items()}
+
+
+def _plus(arrays: Arrays, others: Arrays) -> Arrays:
+    return {name: array + others[name] for name, array in arrays.items()}
+
+
+def _mean(seen: Seen) -> Arrays:
+    updates = [parameters(update) for update in seen.honest.values()]
+    if not updates:
+        return {}
+    return {
+        name: np.mean([update[name] for update in updates], axis=0).astype(np.float32)
+        for name in updates[0]
+    }
+
+
+def _length(arrays: Arrays) -> float:
+    return max(length(arrays, arrays), 1e-12)

@@ -1,0 +1,135 @@
+"""An institution's own GCN, trained beside the federated model and never uploaded.
+
+Where an institution does better alone, its predictions come from this model: the institution
+decides, by its own validation nodes.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedgt_client.methods.base import Arrays
+from fedgt_client.training.evaluation import accuracy, measured_by
+from fedgt_client.training.loop import train_epoch
+from fedgt_client.training.optimiser import ModelOptimiser
+from fedgt_client.training.task import GraphTask, LearningTask
+from shared.config import RunConfig
+
+# The recipe of a plain GCN (Kipf & Welling 2017), whatever that of the federated model is.
+_RECIPE = {
+    "lr": 0.01,
+    "lr_schedule": "constant",
+    "adam_epsilon": 1e-8,
+    "weight_decay": 5e-4,
+    "decoupled_weight_decay": False,
+}
+_WIDTH, _LAYERS, _DROPOUT = 64, 2, 0.5
+_EPOCHS = 2  # a round: it is small, and ready when the federated model is
+_PATIENCE = 40  # epochs without a better validation accuracy after which it is trained no more
+# Its weight in the predictions: the federated model alone, the mean of both, this model alone.
+WEIGHTS = (0.0, 0.5, 1.0)
+
+_PREFIX = "own."
+
+
+class OwnModel:
+    """The GCN of its best epoch by validation accuracy, and its weight in the predictions."""
+
+    def __init__(self, beside: LearningTask, classes: int, config: RunConfig) -> None:
+        from fedgt_client.model.gcn import GCN  # PyG takes seconds to import
+
+        graph = beside.graph
+        features = graph.features
+        width = features.shape[1] if isinstance(features, Tensor) else features.width
+        model = GCN(width, classes, width=_WIDTH, layers=_LAYERS, dropout=_DROPOUT)
+        self._task = GraphTask(model, graph, batch_size=0)
+        self._task.class_weights = beside.class_weights
+        self._optimiser = ModelOptimiser(model, config.model_copy(update=_RECIPE))
+        self._select_by = config.select_by
+        self._best: Arrays = self._optimiser.parameters()
+        self._accuracy, self._waited = -1.0, 0
+        self.weight = 0.0
+
+    def train(self) -> None:
+        """Train some epochs, unless it has stopped getting better."""
+        graph = self._task.graph
+        val = graph.splits["val"]
+        if not len(graph.splits["train"]) or not len(val):
+            return
+        for _ in range(_EPOCHS):
+            if self._waited >= _PATIENCE:
+                return
+            train_epoch(self._task, self._optimiser.adam)
+            found = accuracy(self._task.predict(val), graph.labels[val])
+            self._waited += 1
+            if found > self._accuracy:
+                self._accuracy, self._waited = found, 0
+                self._best = self._optimiser.parameters()
+
+    def choose_weight(self, federated: Tensor) -> None:
+        """Take the weight that is best on validation nodes, of equal ones the smallest.
+
+        ``federated`` are the other model's scores of the validation nodes, shape (k, classes).
+        """
+        val, self.weight = self._task.graph.splits["val"], 0.0
+        if self._accuracy < 0:
+            return
+        labels, own = self._task.graph.labels[val], self._scores(val)
+        found = [
+            measured_by(self._select_by, mixed(federated, own, weight), labels)
+            for weight in WEIGHTS
+        ]
+        best = min if self._select_by == "log-loss" else max
+        if all(math.isfinite(value) for value in found):
+            self.weight = WEIGHTS[found.index(best(found))]
+
+    def mix(self, nodes: Tensor, federated: Tensor) -> Tensor:
+        """Return the scores that predictions are made of, shape (len(nodes), classes)."""
+        if not self.weight:
+            return federated
+        return mixed(federated, self._scores(nodes), self.weight)
+
+    def state_dict(self) -> Arrays:
+        """Return the best model, the present one with Adam's moments, and what was chosen."""
+        facts = np.array([self.weight, self._accuracy, self._waited], np.float32)
+        best = {f"{_PREFIX}best.{name}": array for name, array in self._best.items()}
+        # Names that start with 'adam.' are for training alone.
+        now = {_present(name): array for name, array in self._optimiser.state_dict().items()}
+        return {f"{_PREFIX}facts": facts, **best, **now}
+
+    def load_state_dict(self, saved: Arrays) -> None:
+        """Restore what ``state_dict`` returned; without what only training needs, the best."""
+        if f"{_PREFIX}facts" not in saved:
+            return  # of a version without such models: it begins now
+        weight, self._accuracy, waited = (float(value) for value in saved[f"{_PREFIX}facts"])
+        self.weight, self._waited = weight, int(waited)
+        names = self._optimiser.parameters()
+        self._best = {name: np.array(saved[f"{_PREFIX}best.{name}"]) for name in names}
+        start = f"adam.{_PREFIX}"
+        now = {name.removeprefix(start): saved[name] for name in saved if name.startswith(start)}
+        if now:
+            self._optimiser.load_state_dict(now)
+
+    @torch.no_grad()
+    def _scores(self, nodes: Tensor) -> Tensor:
+        """Return the best model's scores; the present weights stay."""
+        present = self._optimiser.parameters()
+        self._optimiser.load(self._best)
+        scores = self._task.predict(nodes)
+        self._optimiser.load(present)
+        return scores
+
+
+def mixed(federated: Tensor, own: Tensor, weight: float) -> Tensor:
+    """Return logarithms of the mixed probabilities, shapes (k, classes)."""
+    logs = federated.log_softmax(dim=1), own.log_softmax(dim=1)
+    if weight in (0.0, 1.0):
+        return logs[int(weight)]
+    shares = torch.tensor([1.0 - weight, weight], device=own.device).log()
+    return torch.logsumexp(torch.stack(logs) + shares[:, None, None], dim=0)
+
+
+def _present(name: str) -> str:
+    return f"adam.{_PREFIX}{name}"

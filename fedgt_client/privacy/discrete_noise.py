@@ -1,0 +1,104 @@
+"""Noise on the integers, drawn exactly.
+
+Laplace noise that is computed in floating point is not private: which doubles can be a value's
+release depends on the value, and often a single release tells two values apart for certain
+(Mironov 2012, "On significance of the least significant bits for differential privacy"). Here no
+number is ever rounded: Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential
+privacy", draw from integers and comparisons alone. Their scales are powers of two here, so that
+every probability they compare with has a power of two as its denominator.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedgt_client.privacy.random_bits import RandomBits, Words
+
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# Of a scale, in bits: larger ones would overflow the integers below.
+LARGEST_SCALE = 24
+
+
+def discrete_laplace(scale_bits: int, count: int, random: RandomBits) -> Integers:
+    """Draw X with P(X = x) ∝ exp(−|x| / t), t = 2^scale_bits: algorithm 2 of the paper.
+
+    Returns
+    -------
+    shape (count,)
+    """
+    _check(scale_bits)
+    found, pending = np.zeros(count, np.int64), np.arange(count)
+    while len(pending):
+        rest = random.integers(scale_bits, len(pending))
+        kept = _is_exp(rest, scale_bits, random)
+        pending_kept, rest = pending[kept], rest[kept].astype(np.int64)
+        magnitude = rest + (_count_exp(len(rest), random) << scale_bits)
+        negative = random.integers(1, len(rest)).astype(np.bool_)
+        valid = ~(negative & (magnitude == 0))  # zero would come twice as often
+        found[pending_kept[valid]] = np.where(negative, -magnitude, magnitude)[valid]
+        kept[kept] = valid
+        pending = pending[~kept]
+    return found
+
+
+def discrete_gaussian(scale_bits: int, count: int, random: RandomBits) -> Integers:
+    """Draw X with P(X = x) ∝ exp(−x² / 2σ²), σ = 2^scale_bits: algorithm 3 with t = σ.
+
+    Returns
+    -------
+    shape (count,)
+    """
+    _check(scale_bits)
+    found, pending = np.zeros(count, np.int64), np.arange(count)
+    bits = 2 * scale_bits + 1
+    while len(pending):
+        drawn = discrete_laplace(scale_bits, len(pending), random)
+        # Kept with probability exp(−γ), γ = (|Y| − σ)² / 2σ²: e^{-1} as often as γ has wholes.
+        gamma = (np.abs(drawn) - (1 << scale_bits)) ** 2
+        wholes, rest = gamma >> bits, (gamma & ((1 << bits) - 1)).astype(np.uint64)
+        kept = _count_exp(len(drawn), random) >= wholes
+        kept[kept] = _is_exp(rest[kept], bits, random)
+        found[pending[kept]] = drawn[kept]
+        pending = pending[~kept]
+    return found
+
+
+def _is_exp(numerators: Words, bits: int, random: RandomBits) -> Bools:
+    """Return True with probability exp(−γ), γ = numerator / 2^bits in [0, 1]: algorithm 1.
+
+    K is the first k whose draw, True with probability γ / k, is False; K is odd with exp(−γ).
+    """
+    odd = np.zeros(len(numerators), np.bool_)
+    pending, k = np.arange(len(numerators)), 1
+    while len(pending):
+        goes_on = random.integers(bits, len(pending)) < numerators[pending]
+        goes_on[goes_on] = _is_one_of(k, int(goes_on.sum()), random)
+        odd[pending[~goes_on]] = k % 2 == 1
+        pending, k = pending[goes_on], k + 1
+    return odd
+
+
+def _count_exp(count: int, random: RandomBits) -> Integers:
+    """Return how often in a row a draw of probability e^{-1} was True, shape (count,)."""
+    found, pending = np.zeros(count, np.int64), np.arange(count)
+    while len(pending):
+        pending = pending[_is_exp(np.ones(len(pending), np.uint64), 0, random)]
+        found[pending] += 1
+    return found
+
+
+def _is_one_of(k: int, count: int, random: RandomBits) -> Bools:
+    """Return True with probability 1 / k, shape (count,)."""
+    if k == 1:
+        return np.ones(count, np.bool_)
+    usable = np.uint64(2**32 // k * k)  # a multiple of k: the remainder is then uniform
+    drawn = random.integers(32, count)
+    while (again := drawn >= usable).any():
+        drawn[again] = random.integers(32, int(again.sum()))
+    return np.asarray(drawn % np.uint64(k) == 0)
+
+
+def _check(scale_bits: int) -> None:
+    if not 0 <= scale_bits <= LARGEST_SCALE:
+        raise ValueError(f"scale_bits is {scale_bits}, expected 0 to {LARGEST_SCALE}")

@@ -1,0 +1,1 @@
+"""What the page of a run shows, from the journal; ``deploy.page`` makes HTML of it."""

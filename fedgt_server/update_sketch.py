@@ -1,0 +1,90 @@
+"""What institutions learn, as short vectors: count sketches of their updates so far."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import svds
+
+from fedgt_server.transport import Floats, unit_rows
+
+# Of a sketch. Cosines of sketches are those of the updates to about 1 / √WIDTH.
+WIDTH = 4096
+_SEED = 0
+# Groups of fewer institutions are not told from chance; nor are more groups looked for.
+_SMALLEST_GROUP, _MOST_GROUPS = 2, 8
+# Ratio of squared singular values. Measured after ten rounds: 1.1 on Cora, 2.2 where groups
+# disagree on labels, 4 with two kinds of banks.
+_GAP = 1.5
+_MANY = 1000  # institutions, above which only the first directions are computed
+
+
+Sketch = NDArray[np.float32]  # shape: (WIDTH,)
+
+
+class UpdateSketch:
+    """Sums up the updates of every institution, each as a count sketch (Charikar et al. 2002).
+
+    Every parameter is added to one of ``WIDTH`` sums with a random sign, the same for all
+    institutions. Inner products stay as they are in expectation, at a hundredth of the memory.
+    """
+
+    def __init__(self, parameters: int) -> None:
+        generator = np.random.default_rng(_SEED)
+        self._place = generator.integers(WIDTH, size=parameters, dtype=np.int16)
+        self._sign = (2 * generator.integers(2, size=parameters, dtype=np.int8) - 1).astype(np.int8)
+        self.sums: dict[str, Sketch] = {}  # by institution
+        self._round: dict[str, Sketch] = {}  # of the round under way
+
+    def receive(self, institution: str, change: NDArray[np.float32]) -> None:
+        """Take an update Δθ_i of this round, shape (P,); another one replaces it."""
+        sketch = np.bincount(self._place, change * self._sign, minlength=WIDTH)
+        self._round[institution] = sketch.astype(np.float32)
+
+    def scale(self, institution: str, factor: float) -> None:
+        """Take a part of an institution's update of this round; with 0, nothing of it."""
+        if (found := self._round.pop(institution, None)) is not None and factor:
+            self._round[institution] = found * np.float32(factor)
+
+    def end_round(self) -> None:
+        """Add the round's updates to the sums."""
+        for name, sketch in sorted(self._round.items()):
+            # All count the same: once groups have models of their own, they agree with them, and
+            # only what was before tells of the groups.
+            self.sums[name] = self.sums.get(name, np.zeros_like(sketch)) + sketch
+        self._round = {}
+
+    def similarity(self, institutions: list[str]) -> Floats | None:
+        """Return how far institutions agree on what to learn, shape (M, M); None without groups.
+
+        What all updates have in common, their mean, is subtracted. Institutions that want the
+        same share a direction then, and the directions of groups stand out from those that each
+        institution has for itself: between groups and the rest there is a gap in the spectrum.
+        Cosines are taken in the directions of groups alone.
+        """
+        nothing = np.zeros(WIDTH, np.float32)
+        sums = np.stack([self.sums.get(name, nothing) for name in institutions])
+        places = group_directions(unit_rows(sums.astype(np.float64) - sums.mean(axis=0)))
+        if places is None:
+            return None
+        unit = unit_rows(places)
+        return np.asarray(unit @ unit.T)
+
+
+def group_directions(vectors: Floats) -> Floats | None:
+    """Return the places of M vectors in the directions of groups, (M, d) to (M, k); None: none.
+
+    The first k squared singular values are those of groups if the next one is smaller by
+    ``_GAP``; of several such k, that with the largest gap.
+    """
+    count = len(vectors)
+    most = min(_MOST_GROUPS - 1, count // _SMALLEST_GROUP)
+    if most < 1 or count < 2 * _SMALLEST_GROUP:
+        return None
+    if count <= _MANY:
+        left, values, _ = np.linalg.svd(vectors, full_matrices=False)
+    else:
+        left, values, _ = svds(vectors, k=most + 1, random_state=0)
+        left, values = left[:, ::-1], values[::-1]
+    squares = values[: most + 1] ** 2
+    gaps = squares[:-1] / np.maximum(squares[1:], 1e-12 * max(squares[0], 1e-12))
+    k = int(np.argmax(gaps)) + 1
+    return np.asarray(left[:, :k] * values[:k]) if gaps[k - 1] >= _GAP else None

@@ -1,0 +1,34 @@
+"""Text from another party: at most so long, on one line, and such that it can be written down."""
+
+import re
+from pathlib import Path
+
+# Control characters would forge lines of a log; halves of a surrogate pair cannot be encoded.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Whatever has a slash in it: quoted, with its blanks; or up to the next blank.
+_PATH = re.compile(r"(?<!\w)'[^'\n]*/[^'\n]*'|\"[^\"\n]*/[^\"\n]*\"|[^\s'\"(=]*/[^\s'\",;)]*")
+
+
+def without_paths(text: str) -> str:
+    """Return ``text`` with words in the place of paths, which are nobody else's business."""
+    for known in sorted(map(str, (Path.cwd(), Path.home())), key=len, reverse=True):
+        if len(known) > 1:
+            text = text.replace(known, "/")  # which may have blanks
+    return _PATH.sub("(a path)", text)
+
+
+def text_problem(text: str, longest: int) -> str | None:
+    """Describe why ``text`` is not a line of 1 to ``longest`` characters; None where it is."""
+    if not text:
+        return "is empty"
+    if len(text) > longest:
+        return f"has {len(text)} characters, at most {longest} are allowed"
+    if found := _UNSAFE.search(text):
+        return f"holds the character U+{ord(found[0]):04X}"
+    return None
+
+
+def plain_line(text: str, longest: int) -> str:
+    """Return ``text`` as one line of at most ``longest`` characters that can be written down."""
+    shown = " ".join(_UNSAFE.sub(" ", text[: 4 * longest]).split())
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

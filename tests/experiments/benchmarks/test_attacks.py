@@ -1,0 +1,96 @@
+"""The table of attacks: what attackers send, and records that are not played again."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.attacks.catalogue import ADAPTIVE, ATTACKS, CRUDE
+from experiments.attacks.hostile import Seen
+from experiments.benchmarks.attacks import NOBODY, Case, bench, cases
+from experiments.benchmarks.cli import app
+from fedgt_server.robust import SHORTENED, length
+from shared.wire import GLOBAL_NODES, Instruction, Update
+
+
+def update(value: float, nodes: float = 1.0) -> Update:
+    arrays = {
+        "weight": np.full(4, value, np.float32),
+        GLOBAL_NODES: np.full((1, 2, 3), nodes, np.float32),
+    }
+    return Update("any", arrays, {"val_accuracy": 0.5})
+
+
+SEEN = Seen({1: update(1.0, nodes=7.0), 2: update(3.0)})
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_keeps_to_the_shapes(name: str) -> None:
+    honest = update(2.0)
+    for number in (1, 5, 12):
+        sent = ATTACKS[name](honest, Instruction(number, {}), SEEN, 6)
+        assert {key: array.shape for key, array in sent.arrays.items()} == {
+            "weight": (4,),
+            GLOBAL_NODES: (1, 2, 3),
+        }
+        assert all(array.dtype == np.float32 for array in sent.arrays.values())
+
+
+def test_what_attackers_send() -> None:
+    def sent(name: str, number: int = 12) -> Update:
+        return ATTACKS[name](update(2.0), Instruction(number, {}), SEEN, 6)
+
+    assert sent("sign-flip").arrays["weight"].tolist() == [-2.0] * 4
+    limit = SHORTENED * 4.0  # the median of lengths 2 and 6
+    assert length(sent("sign-flip under the limit").arrays, ["weight"]) == pytest.approx(
+        0.99 * limit
+    )
+    assert sent("mean turned round, together").arrays["weight"].tolist() == [-2.0] * 4
+    assert sent("sign-flip from round 10", 9).arrays["weight"].tolist() == [2.0] * 4
+    assert sent("sign-flip from round 10", 10).arrays["weight"].tolist() == [-2.0] * 4
+    assert sent("victim's nodes, ×−100").arrays[GLOBAL_NODES].max() == 7.0
+    assert sent("num_examples 1e30, sign-flip").metrics["num_examples"] == 1e30
+    assert sent("3e38 once, in round 5", 4).arrays["weight"].tolist() == [2.0] * 4
+
+
+def test_every_attack_is_in_the_table_with_one_and_two_attackers() -> None:
+    found = cases()
+    assert len(set(found)) == len(found)
+    assert {Case("FedGT", name, count) for name in CRUDE | ADAPTIVE for count in (1, 2)} <= {*found}
+
+
+@pytest.mark.slow
+def test_a_run_is_played_once(tmp_path: Path) -> None:
+    records = tmp_path / "runs.jsonl"
+    command = "fedgt bench attacks --only 'FedGT: NaN' --seed 0 --rounds 2 --json --records"
+    arguments = [*shlex.split(command)[2:], str(records)]
+    first, again = (CliRunner().invoke(app, arguments) for _ in range(2))
+    assert first.exit_code == again.exit_code == 0, first.output
+    tables = [json.loads(one.stdout)["tables"] for one in (first, again)]
+    assert tables[0] == tables[1]
+    assert [row["attackers"] for row in tables[0][0]["rows"]] == [1, 2]
+    assert [row["rounds"] for row in tables[0][0]["rows"]] == [2, 2]
+    assert len(records.read_text().splitlines()) == 2  # not four
+
+
+def test_points_lost_are_beside_nobody(tmp_path: Path) -> None:
+    records = tmp_path / "runs.jsonl"
+    chosen = [Case("FedGT", NOBODY, 0), Case("FedGT", "NaN", 1)]
+    outcomes = [{"last": 80.0, "kept": 81.0}, {"last": 78.5, "kept": 81.5}]
+    with records.open("w") as stream:
+        for case, outcome in zip(chosen, outcomes, strict=True):
+            full = outcome | {"kept_round": 1, "rounds": 2, "error": ""}
+            line = case._asdict() | {"seed": 0, "rounds": 2, "outcome": full}
+            stream.write(json.dumps(line) + "\n")
+    report = bench(chosen, [0], 2, records, lambda _: None)
+    row = report.table("attacks").rows[1]
+    assert (row["last_lost"], row["kept_lost"]) == (1.5, -0.5)
+
+
+def test_an_unknown_row_is_refused(tmp_path: Path) -> None:
+    found = CliRunner().invoke(app, ["attacks", "--only", "no such attack"])
+    assert found.exit_code != 0
+    assert "no such attack" in str(found.exception)

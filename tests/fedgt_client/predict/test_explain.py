@@ -1,0 +1,188 @@
+"""Explanations: what they are made of equals what the model computes."""
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from fedgt_client.data.own_data import OwnData
+from fedgt_client.folders import cache_dir
+from fedgt_client.methods import METHODS
+from fedgt_client.methods.fedgt import FedGT
+from fedgt_client.methods.gcn import LocalGCN
+from fedgt_client.methods.own_model import OwnModel
+from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.predict import load_model, open_data
+from fedgt_client.predict.explain import Explanation, Influence, explain
+from fedgt_client.predict.explanation_picture import explanation_svg
+from fedgt_client.predict.leave_one_out import without_link
+from fedgt_client.predict.model import Model
+from fedgt_client.preprocess.cache import prepare
+from fedgt_client.preprocess.top_k import Pool
+from fedgt_client.sampling import Sampler
+from fedgt_client.training.task import TransformerTask
+from shared.errors import FedGTError
+from tests.fedgt_client.trained_kits import make_kit, train
+
+NODE = "a7"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Path:
+    kit = make_kit(tmp_path)
+    train(kit, 5, lr=0.02, own_model=False)
+    return kit
+
+
+def probability(
+    model: Model,
+    data: OwnData,
+    *,
+    without: str | None = None,
+    without_global: int | None = None,
+) -> dict[str, float]:
+    """Return the probabilities of NODE by the model's own evaluation, with something left out."""
+    method = model.method(data.graph)
+    assert isinstance(method, FedGT)
+    config, task = model.record.settings, method.task
+    pool: Pool = prepare(data.graph, config, cache_dir() / "prepared").pool
+    neighbours, weights = pool[0][:, : config.samples].copy(), pool[1][:, : config.samples].copy()
+    if without is not None:
+        gone = neighbours == data.position(without)
+        neighbours[gone], weights[gone] = -1, 0.0
+    centres, counts = task.global_nodes.centres, task.global_nodes.counts
+    if without_global is not None:
+        kept = [i for i in range(centres.shape[1]) if i != without_global]
+        centres, counts = centres[:, kept], counts[:, kept]
+    device = torch.device("cpu")
+    changed = TransformerTask(
+        task.model,
+        task.graph,
+        Sampler((neighbours, weights), config.samples, device),
+        GlobalNodes(centres, counts, config.momentum),
+        task._plan,
+    )
+    scores = changed.predict(torch.tensor([data.position(NODE)])).numpy()
+    found = model.calibration.probabilities(scores)[0]
+    return dict(zip(model.class_names, found.tolist(), strict=True))
+
+
+def test_an_unknown_node(kit: Path) -> None:
+    with pytest.raises(FedGTError, match="there is no node with the id 'zz'"):
+        explain(load_model(kit), open_data(kit / "data"), "zz")
+
+
+def test_a_model_whose_scores_differ_each_time(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(self: LocalGCN, nodes: np.ndarray) -> np.ndarray:
+        return np.random.default_rng().normal(size=(len(nodes), 2))
+
+    train(kit, 1, run="random", method="gcn")
+    monkeypatch.setattr(LocalGCN, "predict", drawn)
+    with pytest.raises(FedGTError, match="a model of method gcn cannot be explained"):
+        explain(load_model(kit, run="random"), open_data(kit / "data"), NODE)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"fedgt", "local", "gophormer"}))
+def test_a_model_without_attention_is_explained_by_links(kit: Path, method: str) -> None:
+    train(kit, 2, run="plain", method=method, lr=0.02)
+    model, data = load_model(kit, run="plain"), open_data(kit / "data")
+    found = explain(model, data, NODE)
+    node, graph = data.position(NODE), data.graph
+    scores = model.scores(data)[node]
+    chances = model.calibration.probabilities(scores[None])[0]
+    assert found.probability == pytest.approx(chances.max(), abs=1e-6)
+    neighbours = graph.indices[graph.indptr[node] : graph.indptr[node + 1]]
+    names = {data.ids[int(other)].as_py() for other in neighbours}
+    assert {one.name for one in found.influences[1:]} == names
+    first = found.influences[1]
+    left = replace(data, graph=without_link(graph, node, data.position(first.name)))
+    assert left.graph.num_edges == graph.num_edges - 1
+    after = model.calibration.probabilities(model.scores(left)[node][None])[0]
+    assert first.drop == pytest.approx(chances.max() - after[chances.argmax()], abs=1e-5)
+    assert "[" not in explanation_svg(found)
+
+
+def test_where_the_own_model_predicts_too_links_explain(
+    kit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OwnModel, "choose_weight", lambda self, _: setattr(self, "weight", 0.5))
+    train(kit, 2, run="mixed", lr=0.02, own_model=True)
+    model, data = load_model(kit, run="mixed"), open_data(kit / "data")
+    found = explain(model, data, NODE)
+    chances = model.calibration.probabilities(model.scores(data)[[data.position(NODE)]])[0]
+    assert found.probability == pytest.approx(chances.max(), abs=1e-6)
+    assert {one.kind for one in found.influences[1:]} == {"neighbour"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"layers": 1}, {"layers": 3, "ppr_bias": False}])
+def test_drops_are_what_the_model_loses(kit: Path, settings: dict[str, int]) -> None:
+    if settings:
+        train(kit, 2, run="other", own_model=False, **settings)
+    model, data = load_model(kit), open_data(kit / "data")
+    found = explain(model, data, NODE)
+    before = probability(model, data)
+    assert found.predicted == max(before, key=before.__getitem__)
+    assert found.probability == pytest.approx(before[found.predicted], abs=1e-5)
+    kinds = [one.kind for one in found.influences]
+    assert (kinds[0], kinds.count("neighbour"), kinds.count("global node")) == ("itself", 4, 3)
+    for one in found.influences[1:]:
+        left_out = (
+            {"without": one.name} if one.kind == "neighbour" else {"without_global": int(one.name)}
+        )
+        after = probability(model, data, **left_out)[found.predicted]
+        assert one.drop == pytest.approx(before[found.predicted] - after, abs=1e-5)
+    assert max(abs(one.drop or 0.0) for one in found.influences) > 1e-4
+
+
+def test_attention_adds_up_to_one_and_the_largest_drop_comes_first(kit: Path) -> None:
+    found = explain(load_model(kit), open_data(kit / "data"), NODE).influences
+    assert sum(one.attention or 0.0 for one in found) == pytest.approx(1.0, abs=1e-5)
+    drops = [abs(one.drop or 0.0) for one in found[1:]]
+    assert drops == sorted(drops, reverse=True)
+
+
+def test_a_node_without_links_leans_on_global_nodes_alone(kit: Path) -> None:
+    new = {"account": ["n1"], "balance": [3.0], "age": [4], "country": ["DE"]}
+    data = open_data(kit / "data").attach(pa.table(new))
+    found = explain(load_model(kit), data, "n1").influences
+    assert {one.kind for one in found} == {"itself", "global node"}
+
+
+def test_without_global_attention(kit: Path) -> None:
+    train(kit, 1, run="near", own_model=False, global_attention=False)
+    found = explain(load_model(kit, run="near"), open_data(kit / "data"), NODE).influences
+    assert {one.kind for one in found} == {"itself", "neighbour"}
+
+
+def test_an_explanation_of_other_scores_is_refused(
+    kit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_scores(self: FedGT, nodes: np.ndarray) -> np.ndarray:
+        return np.full((len(nodes), 2), 7.0, np.float32)
+
+    monkeypatch.setattr(FedGT, "predict", other_scores)
+    with pytest.raises(FedGTError, match="scores differ from the model's"):
+        explain(load_model(kit), open_data(kit / "data"), NODE)
+
+
+def test_the_picture_is_valid_and_escapes_names() -> None:
+    influences = (
+        Influence("itself", "a<1", None, None, 0.5, None),
+        Influence("neighbour", "b&<2>", 'ba"d', 0.1, 0.3, 0.2),
+        Influence("global node", "0", None, None, 0.2, -0.1),
+    )
+    picture = explanation_svg(Explanation("a<1", "bad", 0.7, influences))
+    root = ElementTree.fromstring(picture)
+    texts = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "a<1: bad, probability 0.700" in texts
+    assert any(text.startswith('b&<2> (ba"d)') for text in texts)
+    assert any(text.startswith("global node 0") for text in texts)

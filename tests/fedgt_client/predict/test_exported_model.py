@@ -1,0 +1,149 @@
+"""Exported models: whole, readable elsewhere, and nothing else is taken for one."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedgt_client.predict import load_model, open_data
+from fedgt_client.predict.assessment import ThresholdRule, assess
+from fedgt_client.predict.exported_model import export_model
+from fedgt_client.predict.model_card import model_card
+from fedgt_client.predict.source import open_source
+from shared.errors import FedGTError
+from tests.fedgt_client.tables import bank_tables
+from tests.fedgt_client.trained_kits import make_kit, train
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Path:
+    kit = make_kit(tmp_path, bank_tables(80, positives=0.25))
+    train(kit, 4, ldp="global-nodes")
+    return kit
+
+
+@pytest.fixture
+def exported(tmp_path: Path, kit: Path) -> Path:
+    source, data = open_source(kit), open_data(kit / "data")
+    rule = ThresholdRule("recall", 0.9)
+    found = assess(source.model, data, source.model.scores(data), rule)
+    card = model_card(source.model, found, source.folder)
+    export_model(source.model.with_schema(data.schema), found, card, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def damage(folder: Path, name: str) -> None:
+    data = bytearray((folder / name).read_bytes())
+    data[-1] ^= 1
+    (folder / name).write_bytes(data)
+
+
+def edit(folder: Path, name: str, **changed: object) -> None:
+    document = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(document | changed))
+
+
+def test_damaged_and_foreign_folders(exported: Path, tmp_path: Path) -> None:
+    def refused(message: str) -> None:
+        with pytest.raises(FedGTError, match=message) as error:
+            load_model(broken)
+        assert "\n" not in str(error.value)
+
+    def fresh() -> Path:
+        shutil.rmtree(tmp_path / "broken", ignore_errors=True)
+        return Path(shutil.copytree(exported, tmp_path / "broken"))
+
+    broken = fresh()
+    damage(broken, "weights.safetensors")
+    refused(r"weights\.safetensors is missing or damaged")
+    (broken / "weights.safetensors").unlink()
+    refused(r"weights\.safetensors is missing or damaged")
+    broken = fresh()
+    (broken / "model.json").write_text("{")
+    refused(r"model\.json is not a model of FedGT")
+    (broken / "model.json").write_text('{"model_type": "bert"}')
+    refused(r"model\.json is not a model of FedGT")
+    broken = fresh()
+    edit(broken, "model.json", format=2)
+    refused(r"model\.json is not a model of FedGT: format")
+    broken = fresh()
+    edit(broken, "schema.json", labels=["good", "evil"])
+    refused(r"schema\.json is not the schema of this model")
+    (broken / "schema.json").unlink()
+    refused(r"schema\.json is not the schema of this model")
+
+
+def test_another_run_or_institution_than_asked_for(exported: Path) -> None:
+    with pytest.raises(FedGTError, match="is a model of run first, not of second"):
+        load_model(exported, run="second")
+    with pytest.raises(FedGTError, match="is a model of institution bank-a, not of bank-b"):
+        load_model(exported, institution="bank-b")
+
+
+def test_an_export_names_no_folder_of_the_machine_that_trained(
+    exported: Path, tmp_path: Path
+) -> None:
+    for path in exported.iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes()
+
+
+def test_scores_are_equal_to_the_bit(kit: Path, exported: Path, tmp_path: Path) -> None:
+    data = open_data(kit / "data")
+    expected = load_model(kit).scores(data)
+    moved = Path(shutil.move(exported, tmp_path / "elsewhere"))
+    model = load_model(moved)
+    np.testing.assert_array_equal(model.scores(data), expected)
+    assert model.calibration.temperature != 1.0
+    assert model.schema == data.schema
+
+
+def test_the_threshold_comes_with_the_model(kit: Path, exported: Path) -> None:
+    data = open_data(kit / "data")
+    model = load_model(exported)
+    threshold = model.calibration.threshold
+    assert threshold is not None
+    assert (threshold.positive, threshold.rule) == ("bad", "recall")
+    table = model.predict(data)
+    alarm = table["probability_bad"].to_numpy() >= threshold.value
+    assert (np.array(table["predicted"]) == np.where(alarm, "bad", "good")).all()
+    bad = data.graph.val & (data.graph.labels == 1)
+    assert alarm[bad].mean() >= 0.9
+
+
+def test_the_card(kit: Path, exported: Path) -> None:
+    card = (exported / "model-card.md").read_text()
+    for text in (
+        "# Node classifier of bank-a",
+        "first, started",
+        "| balanced accuracy |",
+        "| average precision |",
+        "Expected calibration error on test:",
+        "for recall of at least 0.9",
+        "4 uploads of this data in all runs, 4 of them in this run",
+        "## Limits",
+    ):
+        assert text in card
+
+
+def test_the_card_warns_of_unbalanced_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedgt_client.predict.assessment._RESAMPLES", 20)
+    kit = make_kit(tmp_path, bank_tables(120, positives=0.06, seed=4))
+    train(kit, 1)
+    source, data = open_source(kit), open_data(kit / "data")
+    found = assess(source.model, data, source.model.scores(data), with_intervals=True)
+    card = model_card(source.model, found, source.folder)
+    assert "the classes are unbalanced" in card
+    assert "No noise was added" in card
+    assert found.test is not None
+    low, high = found.test.intervals["accuracy"]
+    assert low <= found.test.metrics.accuracy <= high
+    assert f"[{low:.3f}, {high:.3f}]" in card

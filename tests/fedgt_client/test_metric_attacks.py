@@ -1,0 +1,163 @@
+"""What a coordinator works out from metrics: all where they are exact, and nothing by default.
+
+Real institutions train and evaluate what the attacker sends; what it sees went through the wire.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flwr.app import Message, MessageType
+
+from deploy.engines.in_process_grid import InProcessGrid
+from deploy.settings import resolve_settings
+from fedgt_client.app import app, clients
+from fedgt_client.data.partition import institution_graphs
+from fedgt_client.graph import Graph
+from fedgt_client.policy import Policy, ShareMetrics
+from shared.config import Scalar
+from shared.wire import Arrays, Instruction, Introduction, Question, Update
+
+BANKS = 3
+_SMALL: dict[str, Scalar] = {
+    "hidden": 16,
+    "heads": 2,
+    "samples": 4,
+    "global-nodes": 4,
+    "lr": 0.02,
+    "rounds": 8,
+    "robust": False,  # or institutions would not follow a model that names one class
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDGT_STATE", str(tmp_path / "state"))
+    clients.clear()
+    yield
+    clients.clear()
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return institution_graphs("consortium", clients=BANKS, setting="disjoint", seed=0)
+
+
+class Attacker:
+    """A coordinator, who sends whatever it likes and reads what comes back."""
+
+    def __init__(self, place: Path, graphs: Sequence[Graph], mode: ShareMetrics | None) -> None:
+        nodes = []
+        for index, graph in enumerate(graphs):
+            graph.save(place / str(index))
+            node: dict[str, Scalar] = {
+                "institution": f"bank-{index}",
+                "data-dir": str(place / str(index)),
+                "state-dir": str(place / "state"),
+                "worker": False,
+            }
+            if mode:  # else it has said nothing
+                node["policy"] = Policy(share_metrics=mode).to_json()
+            nodes.append(node)
+        self._grid = InProcessGrid(app, nodes, resolve_settings(_SMALL).to_flower())
+
+    def _send(self, node: int, message: Message) -> Message:
+        (reply,) = self._grid.send_and_receive([message])
+        assert not reply.has_error(), reply.error
+        return reply
+
+    def initial(self, node: int) -> Arrays:
+        question = Question(want_initial=True).to_records()
+        reply = self._send(node, Message(question, node, MessageType.QUERY))
+        return Introduction.from_records(reply.content).initial
+
+    def metrics(self, node: int, number: int, model: Arrays) -> dict[str, float]:
+        content = Instruction(number, model).to_records()
+        return Update.from_records(
+            self._send(node, Message(content, node, MessageType.TRAIN)).content
+        ).metrics
+
+
+def constant(model: Arrays, label: int) -> Arrays:
+    """Return a model that names one class, whatever it sees and learns in a round."""
+    found = {name: np.zeros_like(array) for name, array in model.items()}
+    found["head.bias"][label] = 1e6
+    return found
+
+
+def denominator(shares: Sequence[float], largest: int = 500) -> int:
+    """Return the smallest number of nodes that all shares can be fractions of."""
+    return next(
+        n
+        for n in range(1, largest + 1)
+        if all(abs(share * n - round(share * n)) < 1e-4 for share in shares)
+    )
+
+
+def stolen_sizes(attacker: Attacker) -> list[int]:
+    """Work out the number of validation nodes of every institution from eight rounds."""
+    sizes = []
+    for node in range(1, BANKS + 1):
+        model, seen = attacker.initial(node), []
+        for number in range(1, 9):
+            found = attacker.metrics(node, number, model).get("val_accuracy", 0.0)
+            seen.append(found)
+        sizes.append(denominator(seen))
+    return sizes
+
+
+def stolen_counts(attacker: Attacker, node: int, nodes: int, classes: int) -> list[int]:
+    """Work out how many validation nodes there are of each class, if ``nodes`` is known."""
+    model = attacker.initial(node)
+    return [
+        round(
+            attacker.metrics(node, label + 1, constant(model, label)).get("val_accuracy", 0.0)
+            * nodes
+        )
+        for label in range(classes)
+    ]
+
+
+def true_counts(graph: Graph) -> list[int]:
+    counts = np.bincount(graph.labels[graph.val], minlength=graph.num_classes)
+    return [int(count) for count in counts]
+
+
+@pytest.mark.slow
+def test_the_number_of_validation_nodes(tmp_path: Path, graphs: list[Graph]) -> None:
+    sizes = [int(graph.val.sum()) for graph in graphs]
+    assert stolen_sizes(Attacker(tmp_path / "exact", graphs, "exact")) == sizes
+    found = stolen_sizes(Attacker(tmp_path / "default", graphs, None))
+    assert all(one != size for one, size in zip(found, sizes, strict=True)), found
+
+
+def test_the_number_of_nodes_of_each_class(tmp_path: Path, graphs: list[Graph]) -> None:
+    exact = Attacker(tmp_path / "exact", graphs, "exact")
+    default = Attacker(tmp_path / "default", graphs, None)
+    for node, graph in enumerate(graphs, start=1):
+        size, classes = int(graph.val.sum()), graph.num_classes
+        assert stolen_counts(exact, node, size, classes) == true_counts(graph)
+        # Even to one who knows the number of nodes from elsewhere.
+        assert stolen_counts(default, node, size, classes) != true_counts(graph)
+
+
+def test_a_loss_cannot_be_blown_up(tmp_path: Path, graphs: list[Graph]) -> None:
+    """A model that is wrong by a million on one class shows its share to six digits by its loss."""
+    graph = graphs[0]
+    labels = graph.labels[graph.train]
+    exact = Attacker(tmp_path / "exact", graphs[:1], "exact")
+    wrong = constant(exact.initial(1), 0)
+    wrong["head.bias"][0] = -1e6
+    seen = exact.metrics(1, 1, wrong)["train_loss"]
+    assert math.isclose(seen / 1e6, (labels == 0).mean(), abs_tol=1e-4)
+    default = Attacker(tmp_path / "default", graphs[:1], None)
+    assert not [name for name in default.metrics(1, 1, wrong) if name.endswith("loss")]
+
+
+def test_nothing_that_was_measured_leaves_with_none(tmp_path: Path, graphs: list[Graph]) -> None:
+    none = Attacker(tmp_path, graphs[:1], "none")
+    found = none.metrics(1, 1, none.initial(1))
+    assert all(name.startswith("epsilon") for name in found), found

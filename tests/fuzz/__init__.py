@@ -1,0 +1,1 @@
+"""Mutated input for every parser of bytes that others wrote: ``make fuzz``."""
