@@ -16,6 +16,7 @@ def make_node_key(folder: Path, comment: str) -> tuple[str, bool]:
     if is_new:
         write_secret(key_file, pki.node_key_bytes(pki.new_key()))
     public = pki.load_node_key(key_file).public_key()
-    if not (folder / "node.pub").exists():
+    # One that was there belongs to another key, if this one is new.
+    if is_new or not (folder / "node.pub").exists():
         write_file(folder / "node.pub", pki.public_line(public, comment))
     return pki.fingerprint(public), is_new
