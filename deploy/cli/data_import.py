@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from deploy.cli.data_schema import EmptyCells
+from deploy.cli.data_schema import DecimalComma, EmptyCells
 from deploy.cli.output import Json, console, fold, print_json, print_note, print_table
 from deploy.cli.steps import show_steps
 from deploy.kit_owner import kit_owner
+from fedgt_client.data.csv_table import CsvFormat
 from fedgt_client.data.schema import Schema
 from fedgt_client.data.table_import import Summary, Tables, check_target, import_tables
 
@@ -27,8 +28,8 @@ class OnDuplicate(StrEnum):
 
 @app.command("import")
 def import_command(
-    nodes: Annotated[Path, typer.Option(help="Nodes, one a row: a .csv or .parquet file.")],
-    edges: Annotated[Path, typer.Option(help="Links, one a row: a .csv or .parquet file.")],
+    nodes: Annotated[Path, typer.Option(help="Nodes, one a row: .csv, .csv.gz or .parquet.")],
+    edges: Annotated[Path, typer.Option(help="Links, one a row: .csv, .csv.gz or .parquet.")],
     id_column: Annotated[
         str, typer.Option("--id", help="Column of the nodes' ids, text or whole numbers.")
     ],
@@ -42,6 +43,7 @@ def import_command(
         typer.Option(help="Column of the edges file with the links' weights. Else all are equal."),
     ] = None,
     empty: EmptyCells = None,
+    decimal_comma: DecimalComma = False,
     split_column: Annotated[
         str | None,
         typer.Option(help="Column with train, val, test or nothing. Else 20/40/40 by the seed."),
@@ -80,7 +82,7 @@ def import_command(
             agreed,
             seed=seed,
             directed=directed,
-            empty=empty or (),
+            written=CsvFormat(tuple(empty or ()), decimal_comma),
             keep_first=on_duplicate is OnDuplicate.first,
             institution=institution or kit_owner(out),
             progress=step,

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from deploy.cli.output import Json, fold, print_json, print_note, print_table
 from deploy.cli.steps import show_steps
 from fedgt_client.data.column_figures import CLIP, DIGITS
+from fedgt_client.data.csv_table import CsvFormat
 from fedgt_client.data.schema import AnyColumn, IndicatorColumn, NumericColumn, Schema
 from fedgt_client.data.schema_merge import merge_schemas
 from fedgt_client.data.schema_proposal import (
@@ -52,11 +53,15 @@ EmptyCells = Annotated[
         help="A text that stands for an empty cell of a CSV file: NA, ?; may be repeated.",
     ),
 ]
+DecimalComma = Annotated[
+    bool,
+    typer.Option("--decimal-comma", help="Numbers in CSV files are written as 1.234,5 or 1234,5."),
+]
 
 
 @app.command(_DEFAULT)
 def propose(
-    nodes: Annotated[Path, typer.Option(help="Nodes, one a row: a .csv or .parquet file.")],
+    nodes: Annotated[Path, typer.Option(help="Nodes, one a row: .csv, .csv.gz or .parquet.")],
     id_column: Annotated[str, typer.Option("--id", help="Column of the nodes' ids.")],
     label: Annotated[str, typer.Option(help="Column of the labels.")],
     out: Out,
@@ -76,6 +81,7 @@ def propose(
         Columns, typer.Option(help="Take the logarithm of this column's numbers, ln(1 + x).")
     ] = None,
     empty: EmptyCells = None,
+    decimal_comma: DecimalComma = False,
     clip: Annotated[
         float, typer.Option(min=1.0, help="Numbers are clipped at this many deviations.")
     ] = CLIP,
@@ -105,7 +111,7 @@ def propose(
         numeric=tuple(numeric or ()),
         linear=tuple(linear or ()),
         log=tuple(log or ()),
-        empty=tuple(empty or ()),
+        written=CsvFormat(tuple(empty or ()), decimal_comma),
         max_categories=max_categories,
         clip=clip,
         digits=round_to,
@@ -202,7 +208,7 @@ def _print_schema(title: str, schema: Schema, out: Path) -> None:
         rows += [[escape(column.name), kind, _published(column)] for column in shown]
         if len(members) > len(shown):
             rows.append([f"... {len(members) - len(shown):,} more", kind, f"in {escape(out.name)}"])
-    rows.append(["(label)", "", f"{len(schema.labels)} classes"])
+    rows.append(["(label)", "", _count(len(schema.labels), "class", "classes")])
     rows.append([f"{len(schema.columns):,} columns", "", f"{len(schema.feature_names):,} features"])
     print_table(f"{title}, in {escape(str(out))}", ["column", "type", "what it publishes"], rows)
 
@@ -218,7 +224,11 @@ def _published(column: AnyColumn) -> str:
         return f"mean {column.mean:.4g}, std {column.std:.4g}"
     if isinstance(column, IndicatorColumn):
         return f"share of ones {column.mean:.3g}"
-    return f"{len(column.categories)} categories"
+    return _count(len(column.categories), "category", "categories")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _print_omitted(proposal: Proposal) -> None:

@@ -13,12 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedgt_client.data.table_files import TableFile
+from fedgt_client.data.table import TableFile
 from shared.errors import FedGTError
 
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _DECIMAL_COMMA = r"^[+-]?[0-9.]*,[0-9]+$"
-_WHOLE_NUMBER = re.compile(r"(-?[0-9]+)\.0+")
+# With a decimal comma, points may stand between groups of three digits and nowhere else.
+_COMMA_NUMBER = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?$"
+# 31.12.2025, 12/31/25, 2025/12/31, perhaps with a time.
+_DATE = (
+    r"^([0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}|[0-9]{4})|[0-9]{4}[./][0-9]{1,2}[./][0-9]{1,2})"
+    r"([ T].*)?$"
+)
+_WHOLE_NUMBER = re.compile(r"(-?[0-9]+)(?:\.0+|,0)")
 # Doubles represent every whole number up to this one exactly.
 _EXACT = 2.0**53
 _SHOWN_CHARACTERS = 40
@@ -92,21 +99,21 @@ def is_indicator(column: pa.ChunkedArray) -> bool:
     return bool(found) and (found <= {"0", "1"} or found <= {"false", "true"})
 
 
-def is_numeric_text(text: pa.ChunkedArray) -> bool:
+def is_numeric_text(table: TableFile, text: pa.ChunkedArray) -> bool:
     """Return whether all non-empty cells are written as numbers, including ``nan`` and ``inf``."""
     try:
-        text.cast(pa.float64())
+        _with_points(table, text).cast(pa.float64())
     except pa.ArrowInvalid:
         return False
     return True
 
 
 def is_date_text(text: pa.ChunkedArray) -> bool:
-    """Return whether all non-empty cells are dates or times as of ISO 8601."""
+    """Return whether all non-empty cells are dates or times, as of ISO 8601 or as people write."""
     try:
         text.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
-        return False
+        return bool(pc.all(pc.match_substring_regex(text, _DATE)).as_py())
     return True
 
 
@@ -178,15 +185,27 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 def _parse_text(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
+    points = _with_points(table, text)
     try:
-        return text.cast(pa.float64())
+        return points.cast(pa.float64())
     except pa.ArrowInvalid as error:
-        if (invalid := first_non_number(text)) is None:
+        if (invalid := first_non_number(points)) is None:
             raise FedGTError(f"{table.path}, column {name!r}: {error}") from None
         written = text[invalid].as_py()
-        hint = ": write decimals with a point" if re.match(_DECIMAL_COMMA, written) else ""
+        hint = ": add --decimal-comma" if re.match(_DECIMAL_COMMA, written) else ""
+        if table.decimal_comma:
+            hint = " with a decimal comma"
         message = f"{quote_cell(written)} is not a number{hint}"
         raise table.cell_error(invalid, name, message) from None
+
+
+def _with_points(table: TableFile, text: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Write numbers of a table with decimal commas as 1234.5; what else has a point is marked."""
+    if not table.decimal_comma:
+        return text
+    plain = pc.replace_substring(pc.replace_substring(text, ".", ""), ",", ".")
+    marked = pc.replace_substring(text, ".", "?")  # 1.5 is none of these numbers
+    return pc.if_else(pc.match_substring_regex(text, _COMMA_NUMBER), plain, marked)
 
 
 def _whole_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -21,7 +21,7 @@ from fedgt_client.data.columns import (
     parse_numbers,
 )
 from fedgt_client.data.schema import IndicatorColumn, NumericColumn, Schema
-from fedgt_client.data.table_files import TableFile
+from fedgt_client.data.table import TableFile
 from fedgt_client.graph import sparse_features
 
 Progress = Callable[[str], None]

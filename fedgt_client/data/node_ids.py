@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedgt_client.data.columns import as_text, first_true, positions, quote_cell, to_numpy
-from fedgt_client.data.table_files import TableFile
+from fedgt_client.data.table import TableFile
 from shared.errors import FedGTError
 
 _LISTED = 10  # repeated ids that an error names

@@ -15,11 +15,13 @@ from scipy import sparse
 
 from fedgt_client.csr import weighted_csr, weighted_undirected
 from fedgt_client.data.columns import category_codes, first_true, positions, quote_cell
+from fedgt_client.data.csv_table import PLAIN, CsvFormat
 from fedgt_client.data.feature_encoding import encode_features
 from fedgt_client.data.node_ids import duplicates_error, first_rows, parse_ids
 from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
-from fedgt_client.data.table_files import TableFile, open_table
+from fedgt_client.data.table import TableFile
+from fedgt_client.data.table_files import open_table
 from fedgt_client.data.table_import import IDS_FILE, Tables, read_links
 from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
@@ -36,7 +38,7 @@ class OwnData:
     new: NDArray[np.bool_]  # shape: (n,), nodes that were attached
     schema: Schema | None = None  # None: not imported from tables
     columns: Mapping[str, str] | None = None  # names by role, as of ``Tables.columns``
-    empty: tuple[str, ...] = ()  # texts that stood for empty cells in the import
+    written: CsvFormat = PLAIN  # how cells of the imported files were written
 
     @classmethod
     def open(cls, folder: Path) -> "OwnData":
@@ -89,7 +91,7 @@ class OwnData:
         if isinstance(table, pa.Table):
             names = tuple(name.strip() for name in table.column_names)
             return MemoryTable(Path(called), names, table)
-        return open_table(Path(table), self.empty)
+        return open_table(Path(table), self.written)
 
     def linked(self) -> NDArray[np.bool_]:
         """Return which nodes have a link, in either direction; shape (n,)."""
@@ -203,17 +205,18 @@ def _read_ids_file(path: Path) -> pa.Array:
         raise FedGTError(f"{path} is damaged ({type(error).__name__}): import it again") from None
 
 
-def _import_options(folder: Path) -> tuple[dict[str, str] | None, tuple[str, ...]]:
-    """Return the columns of the import and the texts that stood for empty cells.
+def _import_options(folder: Path) -> tuple[dict[str, str] | None, CsvFormat]:
+    """Return the columns of the import and how its cells were written.
 
     There are no columns where an earlier version wrote the folder.
     """
     try:
         summary = json.loads((folder / SUMMARY_FILE).read_text())
         tables = Tables(Path(), Path(), **summary["columns"])
-        return tables.columns(), tuple(str(text) for text in summary.get("empty", ()))
+        empty = tuple(str(text) for text in summary.get("empty", ()))
+        return tables.columns(), CsvFormat(empty, bool(summary.get("decimal_comma", False)))
     except (OSError, ValueError, KeyError, TypeError):
-        return None, ()
+        return None, PLAIN
 
 
 def _stacked(

@@ -33,6 +33,7 @@ from fedgt_client.data.columns import (
     parse_indicators,
     parse_numbers,
 )
+from fedgt_client.data.csv_table import PLAIN, CsvFormat
 from fedgt_client.data.schema import (
     AnyColumn,
     CategoricalColumn,
@@ -43,7 +44,8 @@ from fedgt_client.data.schema import (
     value_order,
 )
 from fedgt_client.data.schema_disclosure import disclosure
-from fedgt_client.data.table_files import TableFile, open_table
+from fedgt_client.data.table import TableFile
+from fedgt_client.data.table_files import open_table
 from shared.errors import FedGTError
 
 MAX_CATEGORIES = 100
@@ -65,7 +67,7 @@ class ColumnChoices:
     numeric: tuple[str, ...] = ()
     linear: tuple[str, ...] = ()  # numeric, not by the logarithm
     log: tuple[str, ...] = ()  # numeric, by the logarithm
-    empty: tuple[str, ...] = ()  # texts that stand for an empty cell of a CSV file
+    written: CsvFormat = PLAIN
     max_categories: int = MAX_CATEGORIES
     clip: float = CLIP
     digits: int = DIGITS
@@ -95,7 +97,7 @@ class _Notes:
 
 def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
     """Infer a schema from a nodes file."""
-    table = open_table(nodes, choices.empty)
+    table = open_table(nodes, choices.written)
     _check_choices(table, choices)
     unused = ("", choices.id, *choices.exclude)
     cells = table.read([name for name in table.names if name not in unused])
@@ -180,12 +182,12 @@ def _column(
         raise _OmittedError("every cell is empty")
     if is_indicator(cells):
         return _indicator(table, name, cells, choices, notes)
-    if is_numeric(cells) or is_numeric_text(cells):
+    if is_numeric(cells) or is_numeric_text(table, cells):
         return _numeric(table, name, cells, choices, notes)
     if is_date_text(cells):
         raise _OmittedError(_DATES)
     if has_decimal_commas(cells):
-        raise _OmittedError("its numbers have a decimal comma: write them with a point")
+        raise _OmittedError("its numbers have a decimal comma: add --decimal-comma")
     if reason := _not_categories(cells, choices.max_categories):
         place = table.row_name(first_non_number(cells) or 0)
         raise _OmittedError(f"{reason}; --numeric if it should hold numbers ({place} does not)")

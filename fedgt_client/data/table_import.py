@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from fedgt_client.csr import weighted_csr, weighted_undirected
 from fedgt_client.data.columns import as_text, category_codes, first_true, parse_numbers
+from fedgt_client.data.csv_table import PLAIN, CsvFormat
 from fedgt_client.data.feature_encoding import CellCounts, Features, Progress, encode_features
 from fedgt_client.data.node_ids import duplicates_error, first_rows, node_numbers, parse_ids
 from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
-from fedgt_client.data.table_files import SelectedRows, TableFile, open_table
+from fedgt_client.data.table import SelectedRows, TableFile
+from fedgt_client.data.table_files import open_table
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph
 from shared.errors import FedGTError
 from shared.files import atomic_folder, write_json
@@ -88,6 +90,7 @@ class Summary:
     schema_digest: str
     columns: dict[str, str]  # names by role (id, label, …), for nodes and links added later
     empty: tuple[str, ...] = ()  # texts that stood for empty cells, for nodes added later
+    decimal_comma: bool = False  # how numbers were written in CSV files, for the same
     duplicate_ids: int = 0  # rows dropped because an earlier one has the same id
     split_without_label: int = 0  # nodes with an entry in the split column but no label
     institution: str = ""  # whose data it is; empty: not said
@@ -124,7 +127,7 @@ def import_tables(
     seed: int = 0,
     directed: bool = False,
     keep_first: bool = False,
-    empty: Sequence[str] = (),
+    written: CsvFormat = PLAIN,
     institution: str = "",
     progress: Progress = lambda step: None,
 ) -> Imported:
@@ -132,10 +135,10 @@ def import_tables(
 
     Without a split column the labelled nodes are split 20/40/40 at random by ``seed``. With
     ``keep_first`` the first row of a repeated id is used; otherwise such an id is an error.
-    ``empty`` are texts that stand for an empty cell of a CSV file.
+    ``written`` says how cells of CSV files are written.
     """
     _check_roles(tables, schema)
-    nodes, edges = (open_table(path, empty) for path in (tables.nodes, tables.edges))
+    nodes, edges = (open_table(path, written) for path in (tables.nodes, tables.edges))
     chosen = [column.name for column in schema.columns]
     roles = [tables.label] + ([tables.split] if tables.split else [])
     nodes.require_columns([tables.id, *roles, *chosen])
@@ -169,7 +172,8 @@ def import_tables(
     summary = _summary(graph, links, features.counts, schema.digest(), ignored, tables)
     summary = replace(
         summary,
-        empty=tuple(empty),
+        empty=written.empty,
+        decimal_comma=written.decimal_comma,
         duplicate_ids=repeated,
         split_without_label=without_label,
         institution=institution,

@@ -1,5 +1,6 @@
 """``fedgt data schema`` and ``fedgt data import``, as a person at an institution meets them."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -131,7 +132,7 @@ NODE_FAULTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two columns alike": (NODES.replace("part", "risk"), ("accounts.csv", "two", "'risk'")),
     "semicolons, a decimal comma": (
         (NODES + "a5,1.5,DE,low,\n").replace(",", ";").replace("1.5", "1,5"),
-        (*cell(5, "balance"), "'1,5'", "with a point"),
+        (*cell(5, "balance"), "'1,5'", "--decimal-comma"),
     ),
     "no known separator": (NODES.replace(",", ":"), ("accounts.csv", "'account:balance:")),
     "empty file": ("", ("accounts.csv is empty",)),
@@ -185,7 +186,10 @@ def test_a_fault_in_the_edges_is_one_line(bank: Path, fedgt: Run, fault: str) ->
 
 FOREIGN: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "parquet as csv": ("x.csv", b"PAR1\x15\x04PAR1", ("not a CSV", "Parquet")),
-    "gzip as csv": ("x.csv", b"\x1f\x8b\x08\x00abc", ("not a CSV", "gzip")),
+    "gzip as csv": ("x.csv", b"\x1f\x8b\x08\x00abc", ("not a CSV", ".csv.gz")),
+    "text as gzip": ("x.csv.gz", NODES.encode(), ("cannot be read",)),
+    "half a gzip": ("x.csv.gz", gzip.compress(NODES.encode())[:40], ("damaged",)),
+    "not what gzip says": ("x.csv.gz", b"\x1f\x8b\x08\x00" + b"abc" * 20, ("x.csv.gz",)),
     "workbook as csv": ("x.csv", b"PK\x03\x04abc", ("not a CSV", "Excel")),
     "garbage as csv": ("x.csv", bytes(range(1, 256)) * 9, ("x.csv",)),
     "zeros as csv": ("x.csv", b"a,b\n\0\0\0", ("not a CSV",)),
@@ -200,8 +204,8 @@ FOREIGN: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "garbage as parquet": ("x.parquet", b"\x93\0\1" * 99, ("not a Parquet file",)),
     "cut parquet": ("x.parquet", b"PAR1" + b"\0" * 99, ("damaged",)),
     "empty parquet": ("x.parquet", b"", ("x.parquet is empty",)),
-    "other suffix": ("x.xlsx", b"a,b", (".csv or .parquet",)),
-    "no suffix": ("x", b"a,b", (".csv or .parquet",)),
+    "other suffix": ("x.xlsx", b"a,b", (".csv, .csv.gz or .parquet",)),
+    "no suffix": ("x", b"a,b", (".csv, .csv.gz or .parquet",)),
 }
 
 

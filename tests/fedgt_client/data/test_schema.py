@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fedgt_client.data.csv_table import CsvFormat
 from fedgt_client.data.schema import (
     CategoricalColumn,
     IndicatorColumn,
@@ -317,9 +318,17 @@ def test_dates_and_decimal_commas_are_no_categories(tmp_path: Path) -> None:
     proposal = propose_schema(path, CHOICES)
     assert [column.name for column in proposal.schema.columns] == ["balance"]
     assert "dates or times" in proposal.omitted["since"]
-    assert "decimal comma" in proposal.omitted["share"]
+    assert "--decimal-comma" in proposal.omitted["share"]
+    read = propose_schema(path, replace(CHOICES, written=CsvFormat(decimal_comma=True)))
+    assert [column.name for column in read.schema.columns] == ["balance", "share"]
     named = propose_schema(path, replace(CHOICES, categorical=("since",)))
     assert [column.name for column in named.schema.columns] == ["balance", "since"]
+
+
+@pytest.mark.parametrize("date", ["31.12.2024", "12/31/24", "2024/12/31", "1.2.2024 08:15"])
+def test_dates_as_people_write_them(tmp_path: Path, date: str) -> None:
+    path = nodes_csv(tmp_path, "account,balance,since,risk", f"1,2,{date},a", "2,3,,b")
+    assert "dates or times" in propose_schema(path, CHOICES).omitted["since"]
 
 
 def test_a_larger_limit_includes_more_categories(tmp_path: Path) -> None:
