@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from shared.errors import FedGTError
-from shared.files import Array, open_tensors, write_tensors
+from shared.files import Array, naming, open_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +149,8 @@ class StateStore:
     def log_metrics(self, round_number: int, metrics: Mapping[str, float]) -> None:
         """Append a round's metrics to the institution's own log, ``metrics.jsonl``."""
         line = json.dumps({"round": round_number, **metrics})
-        with (self.folder / "metrics.jsonl").open("a") as stream:
+        path = self.folder / "metrics.jsonl"
+        with naming(path), path.open("a") as stream:
             stream.write(line + "\n")
 
     def metrics_of(self, round_number: int) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from fedgt_server.events import Event, JournalEvent, RoundEvent, parse_event
+from shared.files import naming
 
 
 class Journal:
@@ -22,7 +23,7 @@ class Journal:
         """Append an event."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered: what did not fit must not be written after all when the file is closed.
-        with self.path.open("ab", buffering=0) as stream:
+        with naming(self.path), self.path.open("ab", buffering=0) as stream:
             # Keep this line apart from one that a crash has torn.
             start = b"\n" if stream.tell() and not self._ends_with_newline() else b""
             text = json.dumps(_without_nan(event.to_json()), ensure_ascii=False)

@@ -70,10 +70,13 @@ class RoundLoop:
                 if not is_in_place():
                     # Written anew, it would be half a run in the place of a whole one.
                     raise self._moved() if isinstance(error, OSError) else error from None
+                said = in_words(error)
                 # For a process that waits for this run; not where the disk is full.
                 with suppress(OSError):
-                    self._journal.write(last_word(error))
-                raise
+                    self._journal.write(last_word(said))
+                if said is error:
+                    raise
+                raise said from None
 
     def _run(self) -> Result:
         first = self._resume_or_start()
@@ -201,6 +204,17 @@ class RoundLoop:
     def _finish(self) -> None:
         messages = self._strategy.finish_messages(self._config.rounds, self._grid)
         exchange(self._grid, messages, min(self._config.round_deadline, _FINISH))
+
+
+def in_words(error: BaseException) -> BaseException:
+    """Return what an operator can read and correct in place of an error of this machine's disk."""
+    if not isinstance(error, OSError) or isinstance(error, ConnectionError) or not error.strerror:
+        return error
+    what = error.filename or "a file"
+    return FedGTError(
+        f"the coordinator cannot use {what}: {error.strerror}; make room ('fedgt clean') or "
+        "correct the rights, then ./resume.sh"
+    )
 
 
 def last_word(error: BaseException) -> FailedEvent:

@@ -89,6 +89,17 @@ def _umask() -> int:
 
 
 @contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Say which file it was where an error of the system, such as a full disk's, does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(file)
+        raise
+
+
+@contextmanager
 def atomic_file(target: Path, *, mode: int = 0o666, durable: bool = False) -> Iterator[Path]:
     """Yield a path to write to; it replaces ``target`` when the block ends without an error.
 
@@ -100,11 +111,12 @@ def atomic_file(target: Path, *, mode: int = 0o666, durable: bool = False) -> It
     os.close(handle)
     staging = Path(name)
     try:
-        yield staging
-        staging.chmod(mode & ~_umask())
-        if durable:
-            _sync(staging)
-        staging.replace(target)
+        with naming(target):
+            yield staging
+            staging.chmod(mode & ~_umask())
+            if durable:
+                _sync(staging)
+            staging.replace(target)
     except BaseException:
         staging.unlink(missing_ok=True)
         raise

@@ -40,15 +40,16 @@ def list_runs(kit: Path) -> list[RunLine]:
         listed = {}
     folders = {path.parent.name: path.parent for path in (kit / "runs").glob(f"*/{JOURNAL}")}
     folders |= {name: kit / run.results_dir / name for name, run in listed.items()}
-    lines = [_line(name, folder, listed.get(name)) for name, folder in folders.items()]
+    is_taken = any(is_locked(folder) for folder in folders.values())
+    lines = [_line(name, folder, listed.get(name), is_taken) for name, folder in folders.items()]
     return sorted(lines, key=lambda line: (line.started or "9", line.name))
 
 
-def _line(name: str, folder: Path, run: ListedRun | None) -> RunLine:
+def _line(name: str, folder: Path, run: ListedRun | None, is_taken: bool) -> RunLine:
     events = list(Journal(folder / JOURNAL).read())
     start = next((event for event in events if isinstance(event, StartEvent)), None)
     planned = start.config.get("rounds") if start else None
-    state, reason = _state(folder, events[-1] if events else None, run)
+    state, reason = _state(folder, events[-1] if events else None, run, is_taken)
     began = start.time if start else (run.started if run else "")
     return RunLine(
         name,
@@ -62,13 +63,19 @@ def _line(name: str, folder: Path, run: ListedRun | None) -> RunLine:
     )
 
 
-def _state(folder: Path, last: object, run: ListedRun | None) -> tuple[str, str]:
+def _state(folder: Path, last: object, run: ListedRun | None, is_taken: bool) -> tuple[str, str]:
+    """Return the state of a run and what is to be said of it; ``is_taken``: one is under way."""
     if is_locked(folder):
         return "running", ""
     if isinstance(last, EndEvent):
         return "finished", ""
     if run and not run.is_over:
-        return "waiting", "it begins when the run before it is over"
+        if is_taken:
+            return "waiting", "it begins when the run before it is over"
+        if last is None or isinstance(last, FailedEvent):
+            return "starting", ""
+        # The SuperLink hears no more of it, and notices that within a minute.
+        return "ended early", "its process is gone, or starts just now; ./resume.sh continues it"
     if isinstance(last, FailedEvent):
         return last.status, last.reason
     if not folder.exists():

@@ -10,6 +10,7 @@ from typing import Any
 
 from flwr.common.serde import run_to_proto
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, ActivateNodeResponse
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.run_pb2 import GetRunRequest, GetRunResponse
 from flwr.supercore import log
@@ -20,6 +21,7 @@ from deploy.flower.fleet import CONNECTED, NO_HEARTBEAT
 from deploy.flower.patching import module
 
 _PUBLIC_KEY = "flwr-public-key-bin"
+_UNKNOWN = "an address that is not known yet"
 _LONGEST_KEY = 200  # characters of a key that are logged; those of ours have 160
 
 
@@ -59,6 +61,14 @@ def fleet_guard(servicer: Any) -> Any:
                 self._note_address(node, _address(context))
                 return response  # type: ignore[no-any-return]
 
+        def SendNodeHeartbeat(  # noqa: N802
+            self, request: SendNodeHeartbeatRequest, context: Any
+        ) -> SendNodeHeartbeatResponse:
+            """Also learn where a supernode is that was let in before this process started."""
+            response = super().SendNodeHeartbeat(request, context)
+            self._addresses.setdefault(request.node.node_id, _address(context))
+            return response  # type: ignore[no-any-return]
+
         def GetRun(self, request: GetRunRequest, context: Any) -> GetRunResponse:  # noqa: N802
             """Also return runs that are over: an institution ends its worker then."""
             try:
@@ -80,7 +90,7 @@ def fleet_guard(servicer: Any) -> Any:
             if node.status != NodeStatus.ONLINE:
                 return ""
             since = node.last_activated_at.partition(".")[0].replace("T", " ")
-            return f"since {since} UTC, from {self._addresses.get(node.node_id, 'not known')}"
+            return f"since {since} UTC, from {self._addresses.get(node.node_id, _UNKNOWN)}"
 
         def _refuse_second(self, node: NodeInfo, connected: str, address: str) -> None:
             raise _refusal(
@@ -122,4 +132,4 @@ def _address(context: Any) -> str:
     """Return the host that a request comes from."""
     kind, _, rest = str(context.peer()).partition(":")
     host = rest.rpartition(":")[0].replace("%5B", "[").replace("%5D", "]")
-    return host if kind in ("ipv4", "ipv6") and host else "not known"
+    return host if kind in ("ipv4", "ipv6") and host else _UNKNOWN

@@ -15,6 +15,8 @@ from fedgt_server.journal import Journal
 from shared.errors import FedGTError
 
 _LATE = 10  # times the median of a run's rounds
+_ENDED_WELL = ("finished", "stopped", "starting")  # as planned, or as somebody wanted it
+_ENDS = {"gave-up": "gave up", "ended early": "ended early"}  # others with 'is' before them
 _SHORTEST = 300.0  # seconds that a round may always take
 
 
@@ -71,9 +73,22 @@ def _run(kit: CoordinatorKit, status: Status) -> None:
     status.measure("runs_waiting", len(waiting))
     for run in going:
         _going(kit, run, status)
-    if not going:
-        last = f"; the last, {runs[-1].name}, is {runs[-1].state}" if runs else ""
-        status.add(ok("run", f"none is under way{last}"))
+    if not going and not waiting:
+        _idle(runs[-1] if runs else None, status)
+
+
+def _idle(last: RunLine | None, status: Status) -> None:
+    if last is None:
+        status.add(ok("run", "none is under way"))
+        return
+    text = (
+        f"none is under way; the last, {last.name}, {_ENDS.get(last.state) or f'is {last.state}'}"
+    )
+    if last.state in _ENDED_WELL:
+        status.add(ok("run", text))
+        return
+    why = f": {last.reason}" if last.reason else ""
+    status.add(warning("run", text + why, f"./resume.sh --run {last.name} continues it"))
 
 
 def _going(kit: CoordinatorKit, run: RunLine, status: Status) -> None:

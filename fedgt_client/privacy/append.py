@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from shared.files import naming
+
 
 def append_line(path: Path, line: bytes) -> int:
     """Add a line, without its end, to a file that its owner alone can read; return its size."""
@@ -13,9 +15,10 @@ def append_line(path: Path, line: bytes) -> int:
         # A line that a crash cut off must not spoil this one.
         cut_off = size and os.pread(handle, 1, size - 1) != b"\n"
         view = memoryview((b"\n" if cut_off else b"") + line + b"\n")
-        while view:
-            view = view[os.write(handle, view) :]
-        os.fsync(handle)
+        with naming(path):
+            while view:
+                view = view[os.write(handle, view) :]
+            os.fsync(handle)
         size = os.fstat(handle).st_size
     finally:
         os.close(handle)

@@ -1,6 +1,8 @@
 """A coordinator whose programs are killed, whose disk is full, whose institutions stay away."""
 
+import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -85,6 +87,15 @@ def test_serverapp_and_superlink_are_killed(
         assert "the SuperLink is gone" in coordinator.log.read_text()
 
         federation.start_superlink()
+        # Flower has not noticed yet; whoever asks is told all the same.
+        known = {
+            run["name"]: run
+            for run in json.loads(coordinator.call("fedgt", "runs", ".", "--json").stdout)
+        }
+        assert known["disturbed"]["state"] == "ended early"
+        status = coordinator.call("fedgt", "status", ".")
+        assert status.returncode == 1
+        assert "the last, disturbed, ended early" in status.stdout
         answer = coordinator.call(RESUME, "--run", "disturbed", timeout=TIMEOUT)
         assert answer.returncode == ExitCode.finished, answer.stdout + answer.stderr
     # The round that was being played is lost, and none before it.
@@ -128,7 +139,9 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         wait_for_checkpoint(out, 2)
         filler = fill(disk)
         assert run.wait(TIMEOUT) == ExitCode.failed
-        assert "No space left on device" in coordinator.log.read_text()
+        log = coordinator.log.read_text()
+        assert re.search(r"cannot use .*/full/.*: No space left on device; make room", log)
+        assert "Traceback" not in log
         # Whole lines, whole checkpoints, and no remains of others.
         assert (out / "journal.jsonl").read_bytes().endswith(b"\n")
         assert events(out, "round")
