@@ -33,7 +33,15 @@ from fedgt_client.state import KEPT, InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.version import installed_version
-from shared.wire import KEPT_OWN, NUM_EXAMPLES, WEIGHTS, Arrays, Profile, selection_metric
+from shared.wire import (
+    KEPT_OWN,
+    NUM_EXAMPLES,
+    WEIGHTS,
+    Arrays,
+    Profile,
+    selection_metric,
+    smaller_is_better,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +210,8 @@ class FedGTClient(NumPyClient):
         measured = {k: v for k, v in result.metrics.items() if math.isfinite(v)}
         self._store.log_metrics(round_number, measured)
         if self._sharing.chooses_itself:
-            metric, smaller = selection_metric(self._select_by), self._select_by == "log-loss"
+            metric = selection_metric(self._select_by)
+            smaller = smaller_is_better(self._select_by)
             self._store.keep_if_best(round_number, metric, smaller=smaller)
         logger.info("%s, round %d: %s", self.institution, round_number, _measured_text(measured))
         for warning in result.warnings:

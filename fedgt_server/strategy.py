@@ -34,6 +34,7 @@ from shared.wire import (
     count_bytes,
     new_run_token,
     selection_metric,
+    smaller_is_better,
 )
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class FedGTStrategy(Strategy):
         self.members = Members(run_token=self.run_token, columns=config.agreed_columns)
         self._choice = BestRoundChoice(
             selection_metric(config.select_by),
-            smaller_is_better=config.select_by in ("log-loss", "calibration-error"),
+            smaller_is_better=smaller_is_better(config.select_by),
             robust=config.robust,
         )
         self.last_round: RoundEvent | None = None  # the last that was completed

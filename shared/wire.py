@@ -71,6 +71,11 @@ def selection_metric(select_by: str) -> str:
     return f"val_{select_by.replace('-', '_')}"
 
 
+def smaller_is_better(select_by: str) -> bool:
+    """Return whether the best round is that of the smallest value."""
+    return select_by in ("log-loss", "calibration-error")
+
+
 def new_run_token() -> str:
     """Return what tells a run from others of its name."""
     return secrets.token_hex(4)

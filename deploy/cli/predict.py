@@ -88,7 +88,7 @@ def predict(
             }
         )
         return
-    print(f"{out}: {rows:,} nodes, by the model of {trained.describe()}")
+    print(f"{out}: {rows:,} node{'' if rows == 1 else 's'}, by the model of {trained.describe()}")
     if unlinked:
         have = "has" if unlinked == 1 else "have"
         note = (

@@ -192,9 +192,11 @@ def _parse_text(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.Chunke
         if (invalid := first_non_number(points)) is None:
             raise FedGTError(f"{table.path}, column {name!r}: {error}") from None
         written = text[invalid].as_py()
-        hint = ": add --decimal-comma" if re.match(_DECIMAL_COMMA, written) else ""
+        hint = ""
         if table.decimal_comma:
             hint = " with a decimal comma"
+        elif re.match(_DECIMAL_COMMA, written):
+            hint = "; --decimal-comma of 'fedgt data import' reads it"
         message = f"{quote_cell(written)} is not a number{hint}"
         raise table.cell_error(invalid, name, message) from None
 

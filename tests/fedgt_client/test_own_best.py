@@ -1,6 +1,7 @@
 """Where metrics are not shared, an institution keeps the round that is best by its own nodes."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +54,9 @@ def test_in_memory_nothing_is_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def logged(kit: Path) -> list[float]:
+def logged(kit: Path, metric: str = "val_accuracy") -> list[float]:
     (source,) = kit.rglob("metrics.jsonl")
-    return [json.loads(line)["val_accuracy"] for line in source.read_text().splitlines()]
+    return [json.loads(line)[metric] for line in source.read_text().splitlines()]
 
 
 def test_predictions_are_of_the_institutions_own_best_round(
@@ -74,6 +75,24 @@ def test_predictions_are_of_the_institutions_own_best_round(
     assert model.round_number == best
     assert f"round {best}, the best of its own validation" in model.describe()
     assert f"best model by its own validation of round {best}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("select_by", "best_of"),
+    [("macro-f1", max), ("log-loss", min), ("calibration-error", min)],
+)
+def test_the_best_round_is_that_of_the_smallest_error(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    select_by: str,
+    best_of: Callable[[list[float]], float],
+) -> None:
+    monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
+    kit = make_kit(tmp_path)
+    train_under(Policy(share_metrics="none"), kit, 4, best=1, lr=0.05, select_by=select_by)
+    measured = logged(kit, f"val_{select_by.replace('-', '_')}")
+    assert len(set(measured)) > 1
+    assert load_model(kit).round_number == 1 + measured.index(best_of(measured))
 
 
 def test_where_metrics_are_shared_the_federation_chooses(
