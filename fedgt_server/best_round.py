@@ -58,14 +58,31 @@ class BestRoundChoice:
         best = self.best
         if best is None:
             return True
-        before = best.selection
-        if best.standings:  # not of a checkpoint of FedGT 0.1.0
-            if not set(regular) <= best.standings.keys():
-                return selection is not None
-            before = self._mean({n: one.value for n, one in best.standings.items()}, regular)
-        if before is None:
-            return True
-        return selection is not None and self._sign * selection > self._sign * before
+        if not best.standings:  # of a checkpoint of FedGT 0.1.0
+            before = best.selection
+            return before is None or (
+                selection is not None and self._sign * selection > self._sign * before
+            )
+        if not set(regular) <= best.standings.keys():
+            return selection is not None
+        before = self._mean({n: one.value for n, one in best.standings.items()}, regular)
+        if before is None or selection is None:
+            return before is None
+        gain = self._gain({n: one.value for n, one in best.standings.items()}, regular)
+        return gain is not None and gain > 0
+
+    def _gain(self, before: Mapping[str, float | None], names: Collection[str]) -> float | None:
+        """Return by how much institutions are better now than then.
+
+        Each is compared with itself: institutions differ much more than rounds, and a mean
+        without the extremes would else be over a few of them alone.
+        """
+        differences = []
+        for name in names:
+            now, then = self.standings[name].value, before[name]
+            if now is not None and then is not None:
+                differences.append(self._sign * (now - then))
+        return self._average(differences)
 
     def _mean(self, values: Mapping[str, float | None], names: Collection[str]) -> float | None:
         return self._average([v for name in names if (v := values[name]) is not None])

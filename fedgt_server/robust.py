@@ -21,13 +21,16 @@ from fedgt_server.transport import Floats
 from shared.wire import Arrays
 
 # Times the median of others: a longer update is shortened to that median.
-SHORTENED = 3.0
+SHORTENED = 2.0
 # Times the median of others: a longer update is refused.
 REFUSED = 30.0
 # Times the median of others: global nodes that are longer are refused.
 NODES_REFUSED = 3.0
-# Cosines of updates below it are no agreement: those of random directions are about 1/√P.
-_AGREEMENT = 0.01
+# Cosines of updates below it are no agreement: those of random directions are about 1/√P, and of
+# sketches of 4,096 values 0.016.
+_AGREEMENT = 0.015
+# Cosines of updates above it: two that were made on different data are never so much alike.
+_COPY = 0.95
 # Rounds for which one is wary at first, and at most.
 _WARY, _WARY_LONGEST = 10, 80
 # Times the median of others that a number of training examples counts at most.
@@ -68,16 +71,25 @@ def allowed_length(others: float, history: Sequence[float]) -> float:
     return min(limit, max(SHORTENED * float(np.median(history)), others))
 
 
-def agreeing(products: Floats) -> Floats:
-    """Return whose updates agree with whose: 1 or 0, shape (M, M), diagonal 1.
+def cosines(products: Floats) -> Floats:
+    """Return cosines from scalar products, shape (M, M); of a vector of zeros they are 0."""
+    lengths = np.sqrt(np.maximum(np.diag(products), 0.0))
+    return np.asarray(products / np.maximum(np.outer(lengths, lengths), 1e-300))
+
+
+def agreeing(now: Floats, so_far: Floats | None = None) -> Floats:
+    """Return how far updates agree with others': 0 to 1, shape (M, M), diagonal 1.
+
+    Copies of one update count together as one: who sends it twice has no more say.
 
     Parameters
     ----------
-    products : scalar products of all updates, shape (M, M); an update of zeros agrees with nobody
+    now : cosines of this round's updates, shape (M, M)
+    so_far : cosines of the sums of all rounds' updates, which count as much; None: not known
     """
-    lengths = np.sqrt(np.maximum(np.diag(products), 0.0))
-    cosines = products / np.maximum(np.outer(lengths, lengths), 1e-300)
-    agreement = np.where(cosines > _AGREEMENT, 1.0, 0.0)
+    both = now if so_far is None else (now + so_far) / 2.0
+    copies = np.maximum((now > _COPY).sum(axis=0), 1)
+    agreement = np.where(both > _AGREEMENT, 1.0 / copies, 0.0)
     np.fill_diagonal(agreement, 1.0)
     return agreement
 

@@ -351,6 +351,9 @@ class FedGTStrategy(Strategy):
         institutions = {
             name: self._institution_round(name, given) for name, given in current.accepted.items()
         }
+        missing = sorted(current.members - current.accepted.keys())
+        # Who was not asked has not been heard of.
+        reasons = dict.fromkeys(missing, "it was not connected") | current.left_out
         validation = mean_metric(institutions, "val_accuracy")
         best = self._choice.add(current.number, institutions)
         facts = {
@@ -361,8 +364,8 @@ class FedGTStrategy(Strategy):
             "best_round": best.number,
             "institutions": institutions,
             "warnings": warnings,
-            "missing": sorted(current.members - current.accepted.keys()),
-            "left_out": dict(sorted(current.left_out.items())),
+            "missing": missing,
+            "left_out": dict(sorted(reasons.items())),
             "seconds": time.monotonic() - current.started,
         }
         return RoundEvent.model_validate(facts)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
+from fedgt_server.robust import cosines
 from fedgt_server.transport import Floats, unit_rows
 
 # Of a sketch. Cosines of sketches are those of the updates to about 1 / √WIDTH.
@@ -60,13 +61,22 @@ class UpdateSketch:
         institution has for itself: between groups and the rest there is a gap in the spectrum.
         Cosines are taken in the directions of groups alone.
         """
-        nothing = np.zeros(WIDTH, np.float32)
-        sums = np.stack([self.sums.get(name, nothing) for name in institutions])
-        places = group_directions(unit_rows(sums.astype(np.float64) - sums.mean(axis=0)))
+        sums = self._stacked(institutions)
+        places = group_directions(unit_rows(sums - sums.mean(axis=0)))
         if places is None:
             return None
         unit = unit_rows(places)
         return np.asarray(unit @ unit.T)
+
+    def cosines(self, institutions: list[str]) -> Floats:
+        """Return the cosines of all updates so far, as they are, shape (M, M)."""
+        sums = self._stacked(institutions)
+        return cosines(sums @ sums.T)
+
+    def _stacked(self, institutions: list[str]) -> Floats:
+        nothing = np.zeros(WIDTH, np.float32)
+        sums = np.stack([self.sums.get(name, nothing) for name in institutions])
+        return sums.astype(np.float64)
 
 
 def group_directions(vectors: Floats) -> Floats | None:

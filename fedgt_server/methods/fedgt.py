@@ -19,6 +19,11 @@ from fedgt_server.update_sketch import UpdateSketch
 from shared.config import RunConfig
 from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, WEIGHTS, Arrays, Profile, Update
 
+# Rounds at the beginning of a run in which nobody has earned trust: all are averaged only with
+# those that agree with them. What is spoilt then would be missing for the whole run; afterwards
+# this costs accuracy where all have the same task, and is for groups that disagree.
+_PROBATION = 15
+
 
 class FedGT(PersonalisedAveraging):
     """Adds global nodes: keeps μ_i of every institution and μ̂_i, what each is sent."""
@@ -29,6 +34,7 @@ class FedGT(PersonalisedAveraging):
         self._sent_nodes: dict[str, Array32] = {}  # μ̂_i, shape: (attended sets, n_g, d)
         self._earlier_nodes: dict[str, Array32] = {}  # that this round's have replaced
         self._sketch: UpdateSketch | None = None  # of all updates, if they are compared
+        self._groups = False  # whether institutions were found to want different things
 
     def expected(self, profile: Profile) -> dict[str, list[int]]:
         """Expect Δθ, and what institutions are compared by."""
@@ -117,7 +123,14 @@ class FedGT(PersonalisedAveraging):
         if self._sketch is None:
             return similarity
         agreement = self._sketch.similarity(self._institutions())
+        self._groups = agreement is not None
         return similarity if agreement is None else (similarity + agreement) / 2.0
+
+    def _is_cautious(self) -> bool:
+        return self._groups or self._rounds <= _PROBATION
+
+    def _cosines_so_far(self) -> Floats | None:
+        return None if self._sketch is None else self._sketch.cosines(self._institutions())
 
     def _updates_so_far(self) -> UpdateSketch:
         if self._sketch is None:

@@ -16,7 +16,7 @@ from fedgt_server.methods.base import (
     split_groups,
 )
 from fedgt_server.model_table import ModelTable
-from fedgt_server.robust import Wary, agreeing, trusted_weights
+from fedgt_server.robust import Wary, agreeing, cosines, trusted_weights
 from fedgt_server.transport import Floats, spread
 from shared.config import RunConfig
 from shared.wire import KEPT_OWN, Arrays, Update
@@ -47,6 +47,7 @@ class PersonalisedAveraging(ServerMethod):
         self._common: Array32 | None = None  # for institutions that never answered, shape: (P,)
         self._new: set[str] = set()  # those whose first update came in this round
         self._wary = Wary()
+        self._rounds = 0  # that were averaged so far
         self._models = self._table(0)  # θ_i, shape: (M, P)
         self._sent = self._table(0)  # θ̂_i, shape: (M, P)
         self._traits = self._table(0)  # what institutions are compared by: a vector for each
@@ -73,14 +74,16 @@ class PersonalisedAveraging(ServerMethod):
                 "sent": self._sent.views(),
                 "trait": self._traits.views(),
                 "wary": self._wary.state_dict(),
+                "rounds": {"": np.array(self._rounds, np.int64)},
                 "shape": {name: np.array(s, np.int64) for name, s in self._shapes.items()},
             }
         )
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
-        initial, shapes, wary = split_groups(saved, "initial", "shape", "wary")
+        initial, shapes, wary, rounds = split_groups(saved, "initial", "shape", "wary", "rounds")
         self._wary = Wary(wary)
+        self._rounds = int(rounds.get("", 0))
         self._shapes = {name: tuple(int(n) for n in shape) for name, shape in shapes.items()}
         self._start_from(initial[""])
         for name, row in group_items(saved, "model"):
@@ -135,6 +138,7 @@ class PersonalisedAveraging(ServerMethod):
             self._new.add(institution)
         elif kept_own:
             start = self._models[institution]
+            self._sent[institution] = start  # what its change counts from
         if kept_own:
             self._wary.complain(institution)
         change = self._flat(arrays)
@@ -191,7 +195,8 @@ class PersonalisedAveraging(ServerMethod):
 
     def _trusted(self, weights: Array32, absent: NDArray[np.bool_]) -> Array32:
         """Leave out of wary institutions' averages whose updates do not agree with theirs."""
-        always = self._config.agreeing_only
+        self._rounds += 1
+        always = self._config.agreeing_only or self._is_cautious()
         wary = np.array([always or name in self._wary for name in self._institutions()])
         wary &= ~absent  # who is absent has no update to agree with
         agreement = np.ones(weights.shape)
@@ -209,7 +214,15 @@ class PersonalisedAveraging(ServerMethod):
             step = 1 if len(names) <= _FEW else _SOME
             some = np.ascontiguousarray(models[:, ::step])
             products += some @ some.T
-        return agreeing(products)
+        return agreeing(cosines(products), self._cosines_so_far())
+
+    def _is_cautious(self) -> bool:
+        """Tell whether all are averaged only with those that agree with them, in this round."""
+        return False
+
+    def _cosines_so_far(self) -> Floats | None:
+        """Return cosines of the sums of all updates so far, shape (M, M); None: not known."""
+        return None
 
     def _starts(self, names: list[str], start: int, count: int) -> Array32:
         """Return columns of θ̂_i of every institution, shape (M, count)."""

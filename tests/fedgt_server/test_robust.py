@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from deploy.settings import resolve_settings
-from fedgt_server.methods.fedgt import FedGT
+from fedgt_server.methods.fedgt import _PROBATION, FedGT
 from fedgt_server.robust import (
     Wary,
     agreeing,
     allowed_length,
     capped_counts,
+    cosines,
     length,
     medians_of_others,
     trusted_weights,
@@ -33,9 +34,9 @@ def test_medians_of_others() -> None:
 @pytest.mark.parametrize(
     ("history", "expected"),
     [
-        ([], 6.0),  # three times the others'
-        ([100.0], 6.0),  # its own history never makes it more
-        ([1.0, 1.0, 9.0], 3.0),  # three times its own
+        ([], 4.0),  # twice the others'
+        ([100.0], 4.0),  # its own history never makes it more
+        ([1.5, 1.5, 9.0], 3.0),  # twice its own
         ([0.1], 2.0),  # but not less than what others send
     ],
 )
@@ -44,15 +45,27 @@ def test_allowed_length(history: list[float], expected: float) -> None:
 
 
 def test_who_points_against_whom() -> None:
-    updates = np.array([[1.0, 0.0], [2.0, 0.1], [-1.0, 0.0], [0.0, 5.0], [0.0, 0.0]])
-    products = updates @ updates.T
-    assert agreeing(products).tolist() == [
+    updates = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.0], [0.0, 5.0], [0.0, 0.0]])
+    assert agreeing(cosines(updates @ updates.T)).tolist() == [
         [1, 1, 0, 0, 0],
         [1, 1, 0, 1, 0],
         [0, 0, 1, 0, 0],
         [0, 1, 0, 1, 0],
         [0, 0, 0, 0, 1],
     ]
+
+
+def test_earlier_rounds_count_as_much_as_this_one() -> None:
+    now = np.array([[1.0, 0.1, -0.1], [0.1, 1.0, 0.1], [-0.1, 0.1, 1.0]])
+    so_far = np.array([[1.0, -0.2, 0.2], [-0.2, 1.0, 0.0], [0.2, 0.0, 1.0]])
+    assert agreeing(now, so_far).tolist() == [[1, 0, 1], [0, 1, 1], [1, 1, 1]]
+
+
+def test_copies_of_an_update_count_as_one() -> None:
+    updates = np.array([[1.0, 0.0, 0.2], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
+    found = agreeing(cosines(updates @ updates.T))
+    assert found[0].tolist() == [1, 0.5, 0.5, 1]
+    assert found[1].tolist() == [1, 1, 0.5, 1]
 
 
 def test_nobody_weighs_more_than_the_institution_itself() -> None:
@@ -95,7 +108,8 @@ def change(value: list[float], *, kept_own: bool = False) -> Update:
     return Update("", arrays, {KEPT_OWN: 1.0} if kept_own else {})
 
 
-def method(**changed: Scalar) -> FedGT:
+def method(*, begun: bool = True, **changed: Scalar) -> FedGT:
+    """Make a server half; one that has begun is past the rounds in which nobody is trusted."""
     values: dict[str, Scalar] = {
         "ldp": "off",
         "hidden": 4,
@@ -106,6 +120,8 @@ def method(**changed: Scalar) -> FedGT:
     }
     made = FedGT(resolve_settings(values | changed))
     made.begin({"weight": np.zeros(2, np.float32)})
+    if begun:
+        made.load_state_dict(made.state_dict() | {"rounds/": np.array(_PROBATION)})
     return made
 
 
@@ -123,12 +139,23 @@ def test_agreeing_only() -> None:
     assert weight(off, "a") == [-0.6667, 0.0]
 
 
+def test_nobody_is_trusted_at_the_beginning() -> None:
+    server = method(begun=False)
+    updates = {"a": change([1, 0]), "b": change([2, 1]), "c": change([0, -3])}
+    left_out = [server.aggregate(updates).facts["weights"][0][2] == 0.0 for _ in range(16)]
+    assert left_out == [True] * _PROBATION + [False]
+    # As after a checkpoint.
+    restored = method(begun=False)
+    restored.load_state_dict(server.state_dict())
+    assert restored.aggregate(updates).facts["weights"][0][2] > 0.0
+
+
 def test_who_complains_is_averaged_with_those_who_agree_for_ten_rounds() -> None:
     server = method()
-    updates = {"a": change([1, 0]), "b": change([2, 0]), "c": change([0, 3])}
+    updates = {"a": change([1, 0]), "b": change([2, 1]), "c": change([0, 3])}
     server.aggregate(updates | {"a": change([1, 0], kept_own=True)})
-    assert weight(server, "a") == [1.5, 0.0]  # of a and b
-    assert weight(server, "b") == [1.0, 1.0]
+    assert weight(server, "a") == [1.5, 0.5]  # of a and b
+    assert weight(server, "b") == [1.0, 1.3333]
     restored = method()
     restored.load_state_dict(server.state_dict())
     for number in range(11):

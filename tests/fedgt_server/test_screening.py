@@ -56,12 +56,20 @@ def _reply(message: Message, factor: float, nodes: float) -> Message:
 
 def test_a_long_update_is_shortened() -> None:
     played = Played(compare_updates=False, tau=0.0)  # all weights alike
-    event = played.round(factor=-9.0)
+    event = played.round(factor=9.0)
     assert event.warnings == ["the update of d is shortened to 0.11 of its length"]
     assert sorted(event.institutions) == list(NAMES)
     played.round()
-    # Bias starts at 1; three steps of 0.01 and one of −0.01.
-    assert played.sent["a"] == pytest.approx([1.005, 1.005], abs=1e-4)
+    # Bias starts at 1; four steps of 0.01.
+    assert played.sent["a"] == pytest.approx([1.01, 1.01], abs=1e-4)
+
+
+def test_one_that_goes_the_other_way_is_not_averaged_at_first() -> None:
+    played = Played(compare_updates=False, tau=0.0)
+    played.round(factor=-1.0)
+    played.round()
+    assert played.sent["a"] == pytest.approx([1.01, 1.01], abs=1e-4)
+    assert played.sent["d"] == pytest.approx([0.99, 0.99], abs=1e-4)
 
 
 @pytest.mark.parametrize(

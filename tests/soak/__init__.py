@@ -1,0 +1,1 @@
+"""Long runs, for hours when nobody waits: ``make soak``."""
