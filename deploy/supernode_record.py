@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from flwr.app import Message
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from fedgt_client.privacy.outbound import describe_refusal, record_reply
 from shared.errors import FedGTError
 from shared.files import write_json
 
@@ -36,7 +38,8 @@ def flower_folder(kit: Path) -> Path:
 class SupernodeNotes:
     """Holds the kit's lock and writes the record of this process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, institution: str) -> None:
+        self._institution = institution
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / _RECORD
         self._lock: IO[bytes] = (folder / _LOCK).open("ab")  # until this process ends
@@ -58,6 +61,10 @@ class SupernodeNotes:
     def received(self, run: int, round_number: str) -> None:
         """Note a message."""
         self._update(heard=_now(), run=run, round=round_number)
+
+    def refused(self, reply: Message) -> None:
+        """Write a refusal to the outbound record of the supernode, before it leaves."""
+        record_reply(self._path.parent, describe_refusal(reply, self._institution))
 
     def _update(self, **changed: str | int) -> None:
         self.record = self.record.model_copy(update=changed)

@@ -24,6 +24,7 @@ from fedgt_client.policy import Policy
 from fedgt_client.privacy.digest import data_digest, earlier_data_digest
 from fedgt_client.privacy.labels import LabelPromise, private_labels
 from fedgt_client.privacy.ledger import RUN_LEDGER, Ledger, carry_over, ledger_path
+from fedgt_client.privacy.outbound import uploaded_contents
 from fedgt_client.privacy.release import Release
 from fedgt_client.privacy.releases import Releases, RunOfInstitution
 from fedgt_client.privacy.sent_uploads import SentUpload
@@ -200,6 +201,7 @@ class FedGTClient(NumPyClient):
             return NamedArrays({}), 0, {}
         if sent := self._releases.again(round_number):
             return _reply(sent)
+        self._check_not_repeated(round_number)
         result = self._method.fit(self._named(parameters), round_number)
         self._check_declared(result.upload)
         upload = self._feedback.apply(result.upload)
@@ -287,6 +289,15 @@ class FedGTClient(NumPyClient):
         self._feedback.load_state_dict(saved)
         self._in_memory = newest
 
+    def _check_not_repeated(self, round_number: int) -> None:
+        """Refuse to draw noise on gradients again: a run's promise is of one draw a round."""
+        newest = max(self._store.rounds(), default=0) if self._store.writes else 0
+        if self._private_rounds and newest > round_number:
+            raise FedGTError(
+                f"round {round_number} is not trained again: with noise on gradients that would "
+                f"pass label-epsilon, and round {newest} was trained since"
+            )
+
     def _check_not_lost(self, newest: int, last_round: int) -> None:
         """Refuse to begin anew in a run that goes on, unless the institution has said so.
 
@@ -339,9 +350,27 @@ def _ledger(node: NodeConfig, config: RunConfig, store: StateStore, digest: str)
     if not store.writes:
         return Ledger(None)
     if node.data_dir:
-        return Ledger(ledger_path(node.ledger_root(config.state_dir), digest))
+        root = node.ledger_root(config.state_dir)
+        ledger = Ledger(ledger_path(root, digest), node.name)
+        if not node.is_simulated:
+            _check_complete(ledger, root, node.name, _budget(node, config))
+        return ledger
     # A simulated institution's share of a benchmark: public data, a ledger for each run.
     return Ledger(store.folder / RUN_LEDGER)
+
+
+def _check_complete(ledger: Ledger, root: Path, institution: str, budget: float) -> None:
+    """Refuse to go on with a budget where the ledger lacks what the outbound record lists."""
+    lost = uploaded_contents(root, institution) - ledger.contents()
+    if not lost:
+        return
+    problem = (
+        f"the ledger of {institution} lacks {len(lost)} uploads that left: restore it from a "
+        "backup; with another state-dir, what was spent so far is not counted"
+    )
+    if budget:
+        raise FedGTError(problem)
+    logger.warning("%s", problem)
 
 
 def _releases(

@@ -4,6 +4,7 @@ The weights alone cannot be used again: prediction needs the settings, the names
 classes, and which data the model was trained on.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -97,7 +98,7 @@ class RunRecord(BaseModel):
         Raises
         ------
         FedGTError
-            When the run began here with other data.
+            When the run began here with other data, or with another promise about labels.
         """
         try:
             kept = RunRecord.read(folder)
@@ -105,6 +106,7 @@ class RunRecord(BaseModel):
             kept = None
         if kept and kept.token == self.token:
             check_same_data(self.run, kept.graph_digest, self.graph_digest)
+            _check_same_promise(self.run, kept.config, self.config)
         if kept is None or kept.model_copy(update={"started": self.started}) != self:
             write_json(folder / FILE, self.model_dump(mode="json"))
 
@@ -127,6 +129,18 @@ def check_same_data(run: str, began_with: str, found: str) -> None:
             f"this institution's data has changed during run {run} (digest {began_with[:12]} when "
             f"it began, {found[:12]} now): put the first back, or start another run"
         )
+
+
+def _check_same_promise(run: str, before: Mapping[str, Scalar], now: Mapping[str, Scalar]) -> None:
+    """Raise FedGTError where noise on gradients is for other steps than when the run began."""
+    if "dp-sgd" not in (before.get("label-privacy"), now.get("label-privacy")):
+        return
+    for key in ("label-privacy", "label-epsilon", "rounds", "local-epochs"):
+        if before.get(key) != now.get(key):
+            raise FedGTError(
+                f"{key} is {now.get(key)} and was {before.get(key)} when run {run} began: with "
+                "label-privacy dp-sgd the promise is about all of a run; start another one"
+            )
 
 
 def first_problem(error: ValidationError) -> str:

@@ -4,8 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from flwr.app import Context, Message
+
 from deploy.approval.unpack import unpack_approved
 from deploy.flower.clientapp import run_clientapp
+from fedgt_client.node import NodeConfig
+from fedgt_client.privacy.outbound import describe_reply, record_reply
 
 
 def main() -> None:
@@ -17,7 +21,13 @@ def main() -> None:
     def unpack(bundle: bytes, home: Path) -> Path:
         return unpack_approved(bundle, options.approved, home)
 
-    run_clientapp(unpack)
+    run_clientapp(unpack, _record)
+
+
+def _record(reply: Message, context: Context) -> None:
+    """Write a reply that the app has not made to the institution's outbound record."""
+    node = NodeConfig.parse(context.node_config)
+    record_reply(node.state_root(), describe_reply(reply, reply, context, node.name))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from deploy.cli.output import Json, print_json, print_note
 from deploy.doctor.kit import InstitutionKit
+from deploy.supernode_record import flower_folder
 from fedgt_client.privacy.ledger import FOLDER, read_entries
 from fedgt_client.privacy.outbound import SentReply, read_outbound
 from fedgt_client.privacy.release import Part
@@ -51,7 +53,7 @@ def outbound(
     noise = _noise_of_uploads(opened.state_dir)
     chosen = [
         line
-        for reply in read_outbound(opened.state_dir)
+        for reply in _replies(opened)
         if (not run or reply.run == run) and round_number in (None, reply.round)
         for line in _lines(reply, noise.get(reply.content, {}))
     ]
@@ -61,6 +63,12 @@ def outbound(
     for line in chosen:
         print(_text(line))
     print_note(f"{len(chosen):,} things, {sum(line.bytes for line in chosen):,} bytes")
+
+
+def _replies(kit: InstitutionKit) -> list[SentReply]:
+    """Return the replies of the app and of the supernode, oldest first."""
+    folders = (kit.state_dir, flower_folder(kit.folder))
+    return sorted(chain.from_iterable(map(read_outbound, folders)), key=lambda sent: sent.time)
 
 
 def _lines(reply: SentReply, noise: Mapping[str, str]) -> Iterator[Line]:

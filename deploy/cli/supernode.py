@@ -78,7 +78,8 @@ class _Listener(SupernodeNotes):
 
     def __init__(self, node: NodeConfig) -> None:
         home = os.environ.get("FLWR_HOME")  # of the kit; without one, what Flower takes
-        super().__init__(Path(home) if home else Path.home() / ".flwr" / node.name)
+        folder = Path(home) if home else Path.home() / ".flwr" / node.name
+        super().__init__(folder, node.name)
         self._node = node
 
     def over(self, run: int) -> None:

@@ -62,6 +62,9 @@ class Listener(Protocol):
     def received(self, run: int, round_number: str) -> None:
         """Take note of a message."""
 
+    def refused(self, reply: Message) -> None:
+        """Take note of a refusal that is about to leave."""
+
     def over(self, run: int) -> None:
         """Take note that a run is over, of which there was a message."""
 
@@ -92,7 +95,7 @@ def run_supernode(
         nonlocal superexec
         config, ours = parse(), settings()
         config.node_config = ours.node_config
-        pull = with_approval(connection, ours.refusal, ours.listener.received)
+        pull = with_approval(connection, ours.refusal, ours.listener)
         replace(connection, _pull_and_store_message=with_listener(pull, ours.listener))
         if config.isolation == ISOLATION_MODE_SUBPROCESS:
             name = ours.node_config.get("institution") or config.port
@@ -165,9 +168,7 @@ def _is_over(get_run: Callable[[int], Any], run: int) -> bool:
 
 
 def with_approval(
-    connection: Any,
-    refusal: Refusal,
-    received_one: Callable[[int, str], None] = lambda _run, _round: None,
+    connection: Any, refusal: Refusal, listener: Listener
 ) -> Callable[..., int | None]:
     """Return Flower's function that receives a message, with a look at the bundle of its run."""
     pull = connection._pull_and_store_message
@@ -180,7 +181,7 @@ def with_approval(
             found = receive()
             if found:
                 received.append(found[0])
-                received_one(found[0].metadata.run_id, found[0].metadata.group_id)
+                listener.received(found[0].metadata.run_id, found[0].metadata.group_id)
             return found
 
         def get_app_run(run_id: int) -> Any:
@@ -206,6 +207,7 @@ def with_approval(
         except _RefusedError as error:
             log(ERROR, "%s", error)
             reply = Message(Error(ErrorCode.INVALID_FAB, str(error)), reply_to=received[0])
+            listener.refused(reply)
             connection._insert_message(reply, arguments["state"], arguments["object_store"])
             return int(received[0].metadata.run_id)
 

@@ -5,7 +5,6 @@ A file of JSON lines for each digest of data, to which a line is added before an
 
 import json
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "ledger"
 RUN_LEDGER = "ledger.jsonl"  # of a simulated institution, in its state
+_LOCK = "ledger.lock"
 _LOCK_SECONDS = 60.0
 
 
@@ -38,7 +38,8 @@ class Entry(BaseModel):
     run: str
     institution: str
     round: int
-    content: str  # SHA-256 of what is sent
+    content: str  # SHA-256 of the arrays that are sent
+    metrics: str = ""  # SHA-256 of the metrics that have noise; empty: none has
     release: Release
 
 
@@ -67,17 +68,27 @@ def run_ledger(state_folder: Path, digest: str) -> Path | None:
     return None
 
 
+_Key = tuple[str, str, str, int, str, str]
+
+
 class Ledger:
     """Entries on disk and their sums in memory; without a path it is in memory alone.
 
     Processes may share a file: each reads what others have added since it last looked.
+
+    Parameters
+    ----------
+    path : of the data's ledger; None: in memory
+    institution : whose entries in the ledgers beside it count as well. Data that was imported again
+        with another link has a ledger of its own, and tells of the same people; empty: none
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, institution: str = "") -> None:
         self._path = path
+        self._institution = institution
         self._spent = Spent()
-        self._seen: set[tuple[str, str, str, int, str]] = set()
-        self._offset = 0  # of what is not read yet
+        self._seen: set[_Key] = set()
+        self._offsets: dict[Path, int] = {}  # of what is not read yet
 
     @property
     def folder(self) -> Path | None:
@@ -91,7 +102,8 @@ class Ledger:
             yield
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._path.with_suffix(".lock"), timeout=_LOCK_SECONDS, mode=0o600)
+        # Of all ledgers here: together they must stay within a budget.
+        lock = FileLock(self._path.parent / _LOCK, timeout=_LOCK_SECONDS, mode=0o600)
         try:
             lock.acquire()
         except Timeout:
@@ -116,36 +128,61 @@ class Ledger:
     def append(self, entry: Entry) -> None:
         """Add an upload that is about to leave; call it within ``locked``."""
         if self._path is not None:
-            self._offset = append_line(self._path, entry.model_dump_json().encode())
+            self._offsets[self._path] = append_line(self._path, entry.model_dump_json().encode())
         self._count(entry)
+
+    def contents(self) -> set[str]:
+        """Return the content of every upload that stands in it."""
+        self._catch_up()
+        return {content for *_, content, _ in self._seen}
 
     def _catch_up(self) -> None:
         """Count the entries that were added since the last call."""
-        if self._path is None or not self._path.exists():
-            return
-        with self._path.open("rb") as stream:
-            if os.fstat(stream.fileno()).st_size < self._offset:
-                logger.warning("%s became shorter: it is read again", self._path)
-                self._spent, self._seen, self._offset = Spent(), set(), 0
-            stream.seek(self._offset)
+        paths = self._paths()
+        if any(_size(path) < offset for path, offset in self._offsets.items()):
+            # What was counted stays counted.
+            logger.warning("a ledger in %s became shorter: all are read again", self.folder)
+            self._offsets.clear()
+        for path in paths:
+            self._read(path)
+
+    def _paths(self) -> list[Path]:
+        """Return the ledger and, where they count, those beside it."""
+        if self._path is None:
+            return []
+        beside = self._path.parent.glob("*.jsonl") if self._institution else ()
+        return [path for path in (self._path, *sorted({*beside} - {self._path})) if path.exists()]
+
+    def _read(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            stream.seek(self._offsets.get(path, 0))
             for line in stream:
                 if not line.endswith(b"\n"):
                     break  # being written, or cut off by a crash before its upload left
-                self._offset += len(line)
-                if line.strip():
-                    self._count_line(line)
-
-    def _count_line(self, line: bytes) -> None:
-        try:
-            self._count(Entry.model_validate_json(line))
-        except ValidationError:
-            _check_version(self._path, line)
-            # Written in part: its upload never left, as that waits for the whole line.
-            logger.warning("%s has a damaged line, which is skipped", self._path)
+                self._offsets[path] = self._offsets.get(path, 0) + len(line)
+                entry = _parsed(path, line) if line.strip() else None
+                if entry and (path == self._path or entry.institution == self._institution):
+                    self._count(entry)
 
     def _count(self, entry: Entry) -> None:
-        self._seen.add(_key(entry))
-        self._spent.add(entry.release)
+        """Add an entry to the sums; the same file may have two names (see ``carry_over``)."""
+        if _key(entry) not in self._seen:
+            self._seen.add(_key(entry))
+            self._spent.add(entry.release)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _parsed(path: Path, line: bytes) -> Entry | None:
+    try:
+        return Entry.model_validate_json(line)
+    except ValidationError:
+        _check_version(path, line)
+        # Written in part: its upload never left, as that waits for the whole line.
+        logger.warning("%s has a damaged line, which is skipped", path)
+        return None
 
 
 def read_entries(path: Path) -> Iterator[Entry]:
@@ -158,7 +195,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
                 continue
 
 
-def _check_version(path: Path | None, line: bytes) -> None:
+def _check_version(path: Path, line: bytes) -> None:
     """Refuse a ledger that a newer version has written to: what it spent must not be left out."""
     with suppress(ValueError):
         found = json.loads(line)
@@ -169,5 +206,6 @@ def _check_version(path: Path | None, line: bytes) -> None:
             )
 
 
-def _key(entry: Entry) -> tuple[str, str, str, int, str]:
-    return entry.federation, entry.run, entry.institution, entry.round, entry.content
+def _key(entry: Entry) -> _Key:
+    upload = (entry.content, entry.metrics)
+    return entry.federation, entry.run, entry.institution, entry.round, *upload

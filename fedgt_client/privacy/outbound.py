@@ -69,6 +69,18 @@ def describe_reply(
     )
 
 
+def describe_refusal(reply: Message, institution: str) -> SentReply:
+    """Return what a reply holds that the supernode gave without asking the app."""
+    return SentReply(
+        federation="",
+        run=str(reply.metadata.run_id),
+        institution=institution,
+        round=0,
+        content="",
+        items=tuple(_items(reply)),
+    )
+
+
 def record_reply(state_root: Path, sent: SentReply) -> None:
     """Add a reply to the record, durably."""
     state_root.mkdir(parents=True, exist_ok=True)
@@ -93,6 +105,15 @@ def read_outbound(state_root: Path) -> Iterator[SentReply]:
             except ValidationError as error:
                 if any(one["type"] == "literal_error" for one in error.errors()):
                     raise FedGTError(f"{path}, line {number}, is of a newer version") from None
+
+
+def uploaded_contents(state_root: Path, institution: str) -> set[str]:
+    """Return the content of every upload of a round that left."""
+    return {
+        reply.content
+        for reply in read_outbound(state_root)
+        if reply.institution == institution and reply.round and reply.content
+    }
 
 
 def _items(reply: Message) -> Iterator[Item]:

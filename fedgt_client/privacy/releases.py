@@ -108,6 +108,7 @@ class Releases:
             institution=self._owner.institution,
             round=round_number,
             content=upload.content(self._precision),
+            metrics=upload.noised_metrics(),
             release=upload.release,
         )
 

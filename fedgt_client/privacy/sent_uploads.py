@@ -40,6 +40,12 @@ class SentUpload:
         """Return the SHA-256 of the arrays as they travel."""
         return hashlib.sha256(self.packed(precision)).hexdigest()
 
+    def noised_metrics(self) -> str:
+        """Return the SHA-256 of the metrics that have noise; empty: none has."""
+        noised = {name for part in self.release.protected for name in part.arrays}
+        values = {name: self.metrics[name] for name in sorted(noised & self.metrics.keys())}
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest() if values else ""
+
 
 class SentUploads:
     """A file for each of the last rounds.

@@ -48,13 +48,30 @@ class Coordinator:
         return Fab(fab_hash, self.bundle, {})
 
 
+class Heard:
+    """Takes note of what leaves without the app."""
+
+    def __init__(self) -> None:
+        self.said: list[str | None] = []
+
+    def connected(self) -> None: ...
+
+    def received(self, run: int, round_number: str) -> None: ...
+
+    def refused(self, reply: Message) -> None:
+        self.said.append(reply.error.reason)
+
+    def over(self, run: int) -> None: ...
+
+
 class Supernode:
     """Flower's state of a supernode."""
 
     def __init__(self) -> None:
+        self.heard = Heard()
         self.state = NodeStateFactory(ObjectStoreFactory()).state()
         self.state.set_node_id(NODE)
-        self._pull = with_approval(connection, ApprovedCode("bank-a").refusal)
+        self._pull = with_approval(connection, ApprovedCode("bank-a").refusal, self.heard)
 
     def pull(self, coordinator: Coordinator) -> None:
         pulled = self._pull(
@@ -97,6 +114,7 @@ def test_a_refusal_is_answered(coordinator: Callable[[], Coordinator], reason: s
     assert reply.error.code == ErrorCode.INVALID_FAB
     assert is_app_error(reply.error)  # which is no passing fault
     assert reason in (reply.error.reason or "")
+    assert supernode.heard.said == [reply.error.reason]
     # Nothing of it is kept, and no process is started for it.
     assert supernode.state.get_run(RUN) is None
     assert not supernode.state.get_tasks()

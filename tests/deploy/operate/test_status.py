@@ -62,9 +62,9 @@ def test_a_coordinator_that_is_not_running(kits: Path) -> None:
 def test_an_institution_whose_supernode_comes_and_goes(kits: Path) -> None:
     kit = kits / "bank-a"
     assert institution_status(kit).lines[0].finding == "it is not running"
-    notes = SupernodeNotes(kit / "flower")
+    notes = SupernodeNotes(kit / "flower", "bank-a")
     with pytest.raises(FedGTError, match="another supernode of this kit"):
-        SupernodeNotes(kit / "flower")
+        SupernodeNotes(kit / "flower", "bank-a")
     assert "it is not let in" in institution_status(kit).lines[0].finding
     notes.connected()
     notes.received(7, "3")

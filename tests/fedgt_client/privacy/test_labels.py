@@ -133,3 +133,15 @@ def test_private_steps_cost_what_the_run_says(home: Path, method: str) -> None:
     # What labels determine is not told.
     assert not math.isfinite(float(metrics.get("train_loss", math.nan)))
     assert "warnings" not in metrics
+
+
+def test_private_steps_are_not_taken_again(home: Path) -> None:
+    """A run's promise is of one draw a round, of as many rounds as it began with."""
+    asked: dict[str, Scalar] = {"label_privacy": "dp-sgd", "label_epsilon": 2.0, "rounds": 6}
+    play(home, "one", 6, **asked)
+    with pytest.raises(FedGTError, match=r"round 1 is not trained again: .* round 6"):
+        play(home, "one", 1, **asked)
+    for key, value in (("rounds", 12), ("label_epsilon", 1.0), ("label_privacy", "off")):
+        with pytest.raises(FedGTError, match="when run one began: with label-privacy dp-sgd"):
+            play(home, "one", 1, **(asked | {key: value}))
+    assert spent(home) == pytest.approx(2.0, rel=0.01)

@@ -139,7 +139,8 @@ def test_a_round_costs_the_same_however_long_the_ledger_is(tmp_path: Path) -> No
     """It reads what is new, and writes a line."""
     path = tmp_path / "ledger.jsonl"
     line = entry().model_dump_json() + "\n"
-    path.write_text(line * 20_000)
+    head, found, tail = line.partition('"content":"')
+    path.write_text("".join(f"{head}{found}{number}-{tail}" for number in range(20_000)))
     ledger = Ledger(path)
     assert ledger.spent().uploads == 20_000
     size, started = path.stat().st_size, time.process_time()
@@ -165,3 +166,30 @@ def test_a_ledger_of_the_release_before_goes_on(tmp_path: Path) -> None:
     add(ledger_path(tmp_path, "new"), 3, 3)
     assert Ledger(ledger_path(tmp_path, "new")).spent().uploads == 3
     assert Ledger(ledger_path(tmp_path, "old")).spent().uploads == 3
+
+
+def test_ledgers_of_the_same_institution_count_together(tmp_path: Path) -> None:
+    """Data with another link has a ledger of its own; its people are the same."""
+    add(ledger_path(tmp_path, "before"), 1, 2)
+    after = Ledger(ledger_path(tmp_path, "after"), "alba")
+    with after.locked():
+        after.append(entry(3))
+    assert after.spent().uploads == 3
+    assert after.spent().epsilon("coordinate") == pytest.approx(12.0, rel=0.01)
+    assert Ledger(ledger_path(tmp_path, "after"), "bree").spent().uploads == 1
+    assert Ledger(ledger_path(tmp_path, "after")).spent().uploads == 1
+    # One file with two names counts once.
+    carry_over(tmp_path, "before", "again")
+    assert Ledger(ledger_path(tmp_path, "after"), "alba").spent().uploads == 3
+
+
+def test_a_ledger_that_is_removed_stays_counted(tmp_path: Path) -> None:
+    path = ledger_path(tmp_path, "data")
+    ledger = Ledger(path, "alba")
+    for number in (1, 2):
+        with ledger.locked():
+            ledger.append(entry(number))
+    path.unlink()
+    with ledger.locked():
+        ledger.append(entry(3))
+    assert ledger.spent().uploads == 3

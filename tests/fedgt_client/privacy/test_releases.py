@@ -1,8 +1,10 @@
 """What an institution answers when a coordinator asks again, starts anew or asks for too much."""
 
+import hashlib
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import pytest
 from fedgt_client.client import FedGTClient
 from fedgt_client.named_arrays import NamedArrays
 from fedgt_client.node import NodeConfig
+from fedgt_client.policy import Policy
 from fedgt_client.privacy.ledger import Ledger, read_entries
+from fedgt_client.privacy.outbound import SentReply, record_reply
 from shared.config import Scalar
+from shared.errors import FedGTError
 from shared.wire import GLOBAL_NODES, Arrays
 from tests.fedgt_client.graphs import settings, two_groups
 from tests.harness.policies import ANYTHING_GOES
@@ -216,6 +221,53 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
             for folder in ("default", "elsewhere"):
                 shutil.rmtree(home / "state" / folder)
     assert sent == [True, True, False, False, False, False]
+
+
+def test_a_link_more_does_not_evade_a_budget(home: Path) -> None:
+    """Tables that are imported again are other data by their digest, of the same people."""
+    asked: dict[str, Scalar] = {"ldp": "global-nodes", "privacy_budget": 9.0}
+    node = NodeConfig(institution="alba", data_dir=str(home / "data"))
+    sent = []
+    for number in range(3):
+        shutil.rmtree(home / "data")
+        two_groups(20 + number).save(home / "data")
+        client = FedGTClient.open(node, settings(**asked), f"run-{number}")
+        sent.append(bool(play(client, 1)[0]))
+    assert len(list((home / "state" / "ledger").glob("*.jsonl"))) == 2
+    assert sent == [True, True, False]
+
+
+@pytest.mark.parametrize("method", ["fedavg", "local"])
+def test_noised_accuracies_of_a_round_long_ago_are_paid_for(home: Path, method: str) -> None:
+    """The arrays of such a round are the same again, or there are none; the noise is not."""
+    policy = Policy(ldp="off", share_metrics="noised")
+    node = NodeConfig(institution="alba", data_dir=str(home / "data"), policy=policy)
+    client = FedGTClient.open(node, settings(method=method, ldp="off"), "run")
+    start = client.get_parameters({}).as_dict()
+    for number in (1, 2, 3, 4, 5, 1, 2):
+        play(client, number, start)
+    assert ledger(home).spent().uploads == 7
+    assert ledger(home).spent().epsilon("label") == pytest.approx(3.5, rel=0.01)
+
+
+@pytest.mark.parametrize("budget", [0.0, 100.0])
+def test_a_ledger_that_was_deleted(
+    home: Path, budget: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = NodeConfig(institution="alba", data_dir=str(home / "data"))
+    upload, _ = play(opened(home), 1)
+    content = hashlib.sha256(NamedArrays(upload).packed("float16")).hexdigest()
+    left = SentReply(
+        federation="default", run="run", institution="alba", round=1, content=content, items=()
+    )
+    record_reply(home / "state", left)
+    asked: dict[str, Scalar] = {"ldp": "global-nodes", "wire_precision": "float16"}
+    (path,) = (home / "state" / "ledger").glob("*.jsonl")
+    path.unlink()
+    line = "the ledger of alba lacks 1 uploads that left"
+    with pytest.raises(FedGTError, match=line) if budget else nullcontext():
+        FedGTClient.open(node, settings(privacy_budget=budget, **asked), "other")
+    assert (line in caplog.text) == (not budget)
 
 
 def test_an_upload_is_on_disk_before_it_leaves(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

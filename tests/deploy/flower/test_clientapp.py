@@ -1,0 +1,37 @@
+"""Errors that Flower answers with itself: their texts stay at the institution."""
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
+
+from deploy.flower.clientapp import with_plain_reasons
+from shared.flower import error_reply
+
+
+def sent(reason: str, code: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION) -> tuple[str, list[str]]:
+    """Return the reason that leaves, and those that were written down here."""
+    left: list[str] = []
+    recorded: list[str] = []
+    push = with_plain_reasons(
+        lambda _client, message, _context: left.append(message.error.reason),
+        lambda message, _context: recorded.append(str(message.error.reason)),
+    )
+    message = Message(RecordDict(), 1, "train")
+    reply = Message(Error(code, reason), reply_to=message)
+    push(None, reply, Context(1, 1, {}, RecordDict(), {}))
+    return left[0], recorded
+
+
+def test_the_text_of_an_exception_stays_here() -> None:
+    plain = "this institution's app could not answer: its log says why"
+    for reason, code in (
+        ("<class 'FedGTError'>:<'/home/bank/kit is not a folder'>", 2),
+        ("An exception was raised when attempting to load `ClientApp`", 1),
+    ):
+        assert sent(reason, code) == (plain, [plain])
+
+
+def test_what_the_app_says_itself_is_left_alone() -> None:
+    """It is written down by the app."""
+    message = Message(RecordDict(), 1, "train")
+    reason = str(error_reply(message, "bank-a refuses the run: rounds = 5000").error.reason)
+    assert sent(reason) == (reason, [])
