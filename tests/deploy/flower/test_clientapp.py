@@ -4,6 +4,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 
 from deploy.flower.clientapp import with_plain_reasons
+from deploy.flower.messages import identify_as_superlink
 from shared.flower import error_reply
 
 
@@ -15,6 +16,7 @@ def sent(reason: str, code: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION) -> tupl
         lambda _client, message, _context: left.append(message.error.reason),
         lambda message, _context: recorded.append(str(message.error.reason)),
     )
+    identify_as_superlink(7)
     message = Message(RecordDict(), 1, "train")
     reply = Message(Error(code, reason), reply_to=message)
     push(None, reply, Context(1, 1, {}, RecordDict(), {}))
@@ -32,6 +34,7 @@ def test_the_text_of_an_exception_stays_here() -> None:
 
 def test_what_the_app_says_itself_is_left_alone() -> None:
     """It is written down by the app."""
+    identify_as_superlink(7)
     message = Message(RecordDict(), 1, "train")
     reason = str(error_reply(message, "bank-a refuses the run: rounds = 5000").error.reason)
     assert sent(reason) == (reason, [])
