@@ -18,6 +18,8 @@ Bools = NDArray[np.bool_]
 
 # Of a scale, in bits: larger ones would overflow the integers below.
 LARGEST_SCALE = 24
+# Draws at once beyond the number that is expected to be needed: a second lot takes as long.
+_SPARE = 64
 
 
 def discrete_laplace(scale_bits: int, count: int, random: RandomBits) -> Integers:
@@ -28,18 +30,16 @@ def discrete_laplace(scale_bits: int, count: int, random: RandomBits) -> Integer
     shape (count,)
     """
     _check(scale_bits)
-    found, pending = np.zeros(count, np.int64), np.arange(count)
-    while len(pending):
-        rest = random.integers(scale_bits, len(pending))
-        kept = _is_exp(rest, scale_bits, random)
-        pending_kept, rest = pending[kept], rest[kept].astype(np.int64)
+    found: list[Integers] = [np.zeros(0, np.int64)]
+    while (missing := count - sum(map(len, found))) > 0:
+        # As many as are likely to be enough: 0.63 of them are kept, and each draw stands alone.
+        rest = random.integers(scale_bits, missing + 3 * missing // 4 + _SPARE)
+        rest = rest[_is_exp(rest, scale_bits, random)].astype(np.int64)
         magnitude = rest + (_count_exp(len(rest), random) << scale_bits)
         negative = random.integers(1, len(rest)).astype(np.bool_)
         valid = ~(negative & (magnitude == 0))  # zero would come twice as often
-        found[pending_kept[valid]] = np.where(negative, -magnitude, magnitude)[valid]
-        kept[kept] = valid
-        pending = pending[~kept]
-    return found
+        found.append(np.where(negative, -magnitude, magnitude)[valid])
+    return np.concatenate(found)[:count]
 
 
 def discrete_gaussian(scale_bits: int, count: int, random: RandomBits) -> Integers:
@@ -80,12 +80,17 @@ def _is_exp(numerators: Words, bits: int, random: RandomBits) -> Bools:
 
 
 def _count_exp(count: int, random: RandomBits) -> Integers:
-    """Return how often in a row a draw of probability e^{-1} was True, shape (count,)."""
-    found, pending = np.zeros(count, np.int64), np.arange(count)
-    while len(pending):
-        pending = pending[_is_exp(np.ones(len(pending), np.uint64), 0, random)]
-        found[pending] += 1
-    return found
+    """Return how often in a row a draw of probability e^{-1} was True, shape (count,).
+
+    The draws of all are one sequence, in which every False ends a row.
+    """
+    draws, ends = np.zeros(0, np.bool_), np.zeros(0, np.intp)
+    while len(ends) < count:
+        missing = count - len(ends)
+        more = np.ones(missing + 3 * missing // 4 + _SPARE, np.uint64)
+        draws = np.concatenate([draws, _is_exp(more, 0, random)])
+        ends = np.flatnonzero(~draws)
+    return np.asarray(np.diff(ends[:count], prepend=-1) - 1, np.int64)
 
 
 def _is_one_of(k: int, count: int, random: RandomBits) -> Bools:
