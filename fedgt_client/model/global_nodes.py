@@ -8,6 +8,8 @@ from torch import Tensor
 # A cluster whose running count is below this is dead. It must be detected early: a cluster that is
 # restarted moves what trained attention has learned to attend to.
 _DEAD = 0.5
+# Points of a set, up to which all sets are updated at once: fewer kernels, for a copy of the points.
+_FEW = 4096
 # In units of the normalised representations.
 _INITIAL_SCALE = 0.3
 
@@ -15,16 +17,16 @@ _INITIAL_SCALE = 0.3
 def update_global_nodes(
     points: Tensor, centres: Tensor, counts: Tensor, momentum: float
 ) -> tuple[Tensor, Tensor]:
-    """Move each centre towards the points nearest to it, Algorithm 1.
+    """Move each centre towards the points nearest to it, Algorithm 1; several sets at once.
 
     Nothing here waits for the device: no value is read, and no shape depends on one.
 
     Parameters
     ----------
-    points : H_b, shape (b, d); those that are not finite are left out, as a single one of them
+    points : H_b, shape (…, b, d); those that are not finite are left out, as a single one of them
         would make a centre useless for good
-    centres : the global nodes μ, shape (n_g, d)
-    counts : data per cluster c, shape (n_g,)
+    centres : the global nodes μ, shape (…, n_g, d)
+    counts : data per cluster c, shape (…, n_g)
     momentum : γ
 
     Returns
@@ -33,24 +35,28 @@ def update_global_nodes(
     would divide by zero, is restarted at one of the points furthest from all centres. Without
     points nothing changes.
     """
-    if not len(points):
+    if not points.shape[-2]:
         return centres, counts
-    finite = points.sum(dim=1).isfinite()
-    points = points.where(finite[:, None], 0.0)
-    squares = points.square().sum(dim=1, keepdim=True) + centres.square().sum(dim=1)
-    distance, nearest = (squares - 2 * points @ centres.T).min(dim=1)  # squared
-    cluster = torch.arange(len(centres), device=points.device)
-    assignment = ((nearest[:, None] == cluster) & finite[:, None]).to(points)  # P: (b, n_g)
-    sums = (counts * momentum)[:, None] * centres + (1 - momentum) * (assignment.T @ points)
-    moved = counts * momentum + (1 - momentum) * assignment.sum(dim=0)
+    finite = points.sum(dim=-1).isfinite()
+    points = points.where(finite[..., None], 0.0)
+    squares = points.square().sum(dim=-1)[..., None] + centres.square().sum(dim=-1)[..., None, :]
+    distance, nearest = (squares - 2 * points @ centres.mT).min(dim=-1)  # squared
+    cluster = torch.arange(centres.shape[-2], device=points.device)
+    # P, shape: (…, b, n_g)
+    assignment = ((nearest[..., None] == cluster) & finite[..., None]).to(points)
+    sums = (counts * momentum)[..., None] * centres + (1 - momentum) * (assignment.mT @ points)
+    moved = counts * momentum + (1 - momentum) * assignment.sum(dim=-2)
     dead = moved < _DEAD
     # The furthest first; those that are not finite would come last.
-    furthest = distance.where(finite, -torch.inf).topk(min(len(cluster), len(points))).indices
-    usable = finite.sum().clamp(1, len(furthest))
-    restarted = points[furthest[(dead.cumsum(0) - 1) % usable]]
-    means = torch.where(dead[:, None], restarted, sums / moved.clamp_min(_DEAD)[:, None])
-    changed = finite.any()
-    return means.where(changed, centres), moved.masked_fill(dead, 1.0).where(changed, counts)
+    most = min(len(cluster), points.shape[-2])
+    furthest = distance.where(finite, -torch.inf).topk(most).indices
+    usable = finite.sum(dim=-1, keepdim=True).clamp(1, most)
+    chosen = furthest.gather(-1, (dead.cumsum(-1) - 1) % usable)
+    restarted = points.gather(-2, chosen[..., None].expand(centres.shape))
+    means = torch.where(dead[..., None], restarted, sums / moved.clamp_min(_DEAD)[..., None])
+    changed = finite.any(dim=-1, keepdim=True)
+    counted = moved.masked_fill(dead, 1.0).where(changed, counts)
+    return means.where(changed[..., None], centres), counted
 
 
 class GlobalNodes:
@@ -89,9 +95,15 @@ class GlobalNodes:
         """Apply Algorithm 1 at every layer boundary."""
         if not self.centres.shape[1]:
             return
-        centres, counts = list(self.centres), list(self.counts)
         # A single set follows the input representations alone.
-        for index, points in enumerate(representations[: len(centres)]):
+        followed = representations[: len(self.centres)]
+        if len({points.shape for points in followed}) == 1 and len(followed[0]) <= _FEW:
+            self.centres, self.counts = update_global_nodes(
+                torch.stack(list(followed)), self.centres, self.counts, self._momentum
+            )
+            return
+        centres, counts = list(self.centres), list(self.counts)
+        for index, points in enumerate(followed):
             centres[index], counts[index] = update_global_nodes(
                 points, centres[index], counts[index], self._momentum
             )

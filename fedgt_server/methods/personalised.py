@@ -50,6 +50,8 @@ class PersonalisedAveraging(ServerMethod):
         self._rounds = 0  # that were averaged so far
         self._models = self._table(0)  # θ_i, shape: (M, P)
         self._sent = self._table(0)  # θ̂_i, shape: (M, P)
+        # Where all θ̂_i are averages of the θ_i as they are now: the weights α, shape (M, M).
+        self._mixing: Array32 | None = None
         self._traits = self._table(0)  # what institutions are compared by: a vector for each
 
     def begin(self, initial: Arrays) -> None:
@@ -66,12 +68,17 @@ class PersonalisedAveraging(ServerMethod):
         return self._named(self._sent_to(institution))
 
     def state_dict(self) -> Arrays:
-        """Return all models, traits and shapes, with names ``group/institution``."""
+        """Return all models, traits and shapes, with names ``group/institution``.
+
+        Averages of the models are not among them, if the weights are: these take less room.
+        """
+        averages = self._sent.views() if self._mixing is None else {}
         return join_groups(
             {
                 "initial": {"": self._initial},
                 "model": self._models.views(),
-                "sent": self._sent.views(),
+                "sent": averages,
+                "mixing": {} if self._mixing is None else {"": self._mixing},
                 "trait": self._traits.views(),
                 "wary": self._wary.state_dict(),
                 "rounds": {"": np.array(self._rounds, np.int64)},
@@ -81,7 +88,9 @@ class PersonalisedAveraging(ServerMethod):
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
-        initial, shapes, wary, rounds = split_groups(saved, "initial", "shape", "wary", "rounds")
+        initial, shapes, wary, rounds, mixing = split_groups(
+            saved, "initial", "shape", "wary", "rounds", "mixing"
+        )
         self._wary = Wary(wary)
         self._rounds = int(rounds.get("", 0))
         self._shapes = {name: tuple(int(n) for n in shape) for name, shape in shapes.items()}
@@ -92,10 +101,12 @@ class PersonalisedAveraging(ServerMethod):
             self._sent[name] = row
         for name, row in group_items(saved, "trait"):
             self._set_trait(name, row)
+        if mixing:
+            self._average(np.array(mixing[""]))
 
     def _start_from(self, initial: Array32) -> None:
         """Set θ̂^(1), and forget all models."""
-        self._initial, self._common = initial, None
+        self._initial, self._common, self._mixing = initial, None, None
         self._models, self._sent = self._table(len(initial)), self._table(len(initial))
         self._traits = self._table(0)
 
@@ -142,24 +153,29 @@ class PersonalisedAveraging(ServerMethod):
         if kept_own:
             self._wary.complain(institution)
         change = self._flat(arrays)
-        self._models[institution] = start + change
+        self._set_model(institution, start + change)
         return change
+
+    def _set_model(self, institution: str, model: Array32) -> None:
+        """Set θ_i, from which no θ̂ has been made yet."""
+        self._models[institution], self._mixing = model, None
 
     def shorten(self, institution: str, update: Update, factor: float) -> Update:
         """Take a part of the way from θ̂_i to θ_i."""
         start = self._sent_to(institution)
         change = self._models[institution] - start
-        self._models[institution] = start + np.float32(factor) * change
+        self._set_model(institution, start + np.float32(factor) * change)
         return update
 
     def refuse(self, institution: str) -> None:
         """Set θ_i = θ̂_i, as if it had not trained; forget an institution that is new."""
         if institution in self._new:
+            self._mixing = None
             self._models.remove(institution)
             if institution in self._traits:
                 self._traits.remove(institution)
         else:
-            self._models[institution] = self._sent_to(institution)
+            self._set_model(institution, self._sent_to(institution))
 
     def _set_trait(self, institution: str, trait: Array32) -> None:
         if not self._traits:
@@ -237,7 +253,7 @@ class PersonalisedAveraging(ServerMethod):
         names = self._institutions()
         for start, models in self._columns():
             self._sent.set_columns(names, start, personalised_models(weights, models))
-        self._common, self._new = None, set()
+        self._common, self._new, self._mixing = None, set(), weights
 
     def _columns(self) -> Iterator[tuple[int, Array32]]:
         """Yield blocks of columns of all models, shape (M, columns), and the first's number."""
