@@ -7,6 +7,9 @@ from torch.nn import functional
 from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.sparse_attention import AttendedRows, attend
 
+# To queries, keys and values: the weight and the bias of each.
+Projections = list[tuple[Tensor, Tensor]]
+
 
 class Affine(nn.Module):
     """The learned half of a LayerNorm: scale and shift of what is already normalised."""
@@ -64,41 +67,38 @@ class HybridAttention(nn.Module):
         -------
         shape (q, d)
         """
-        key, value = self.keys_and_values(nodes, global_nodes)
-        return self.attend(block.of_queries(nodes), key, value, len(global_nodes), block)
+        to = self.projections()
+        key, value = self.keys_and_values(to, nodes, global_nodes)
+        return self.attend(to, block.of_queries(nodes), key, value, len(global_nodes), block)
 
-    def keys_and_values(
-        self, *parts: Tensor, affine: Affine | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def keys_and_values(self, to: Projections, *parts: Tensor) -> tuple[Tensor, Tensor]:
         """Project what is attended to, parts of shape (…, d), to a key and a value each, (n, d)."""
-        _, key, value = self._projections(affine)
         # Joined afterwards: autograd keeps what a projection reads, and would keep a copy of it.
-        keys, values = ([functional.linear(part, *to) for part in parts] for to in (key, value))
+        keys, values = ([functional.linear(part, *one) for part in parts] for one in to[1:])
         return torch.cat(keys), torch.cat(values)
 
     def attend(
         self,
+        to: Projections,
         queries: Tensor,
         key: Tensor,
         value: Tensor,
         global_nodes: int,
         block: AttentionBlock,
-        affine: Affine | None = None,
     ) -> Tensor:
         """Return the attention output of ``queries``, shape (q, d).
 
         ``key`` and ``value`` have a row for every input node, then the last ``global_nodes`` ones.
         """
-        query, _, _ = self._projections(affine)
         own_and_samples = torch.cat([block.positions[:, None], block.samples], dim=1)
         nodes = len(key) - global_nodes
         rows = AttendedRows(own_and_samples, global_nodes, nodes, self._heads)
         bias = self._bias(block, global_nodes)
-        attended = attend(functional.linear(queries, *query), key, value, bias, rows)
+        attended = attend(functional.linear(queries, *to[0]), key, value, bias, rows)
         output: Tensor = self.out(attended)
         return output
 
-    def _projections(self, affine: Affine | None) -> list[tuple[Tensor, Tensor]]:
+    def projections(self, affine: Affine | None = None) -> Projections:
         """Return weight and bias of the projections to queries, keys and values.
 
         With an ``affine`` map before them, they take what is not mapped yet: W (s ⊙ x + t) + b =

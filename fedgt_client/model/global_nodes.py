@@ -8,7 +8,7 @@ from torch import Tensor
 # A cluster whose running count is below this is dead. It must be detected early: a cluster that is
 # restarted moves what trained attention has learned to attend to.
 _DEAD = 0.5
-# Points of a set, up to which all sets are updated at once: fewer kernels, for a copy of the points.
+# Points of a set up to which all sets are updated at once: fewer kernels, for a copy of them.
 _FEW = 4096
 # In units of the normalised representations.
 _INITIAL_SCALE = 0.3

@@ -57,15 +57,17 @@ def infer(
         hidden[rows] = model.encoder(inputs.rows(every[rows]) if len(ranges) > 1 else inputs)
     for index, layer in enumerate(cast(Iterable[TransformerLayer], model.layers)):
         attended = model.attended_set(global_nodes, index)
+        to, project = layer.projections(), layer.attention.keys_and_values
         key, value = (hidden.new_empty(count + len(attended), model.width) for _ in range(2))
         for rows in ranges:
-            key[rows], value[rows] = layer.keys_and_values(model.normalised(hidden[rows]))
-        key[count:], value[count:] = layer.keys_and_values(attended)
+            key[rows], value[rows] = project(to, model.normalised(hidden[rows]))
+        key[count:], value[count:] = project(to, attended)
         for rows in ranges:
             chosen = samples(every[rows])
             block = AttentionBlock(every[rows], chosen.nodes, chosen.mask, chosen.log_weight)
             before = hidden[rows]
-            after = layer.attend(before, model.normalised(before), key, value, len(attended), block)
+            normal = model.normalised(before)
+            after = layer.attend(to, before, normal, key, value, len(attended), block)
             if index < len(model.layers) - 1:
                 hidden[rows] = after  # keys and values of this layer are made: nobody reads before
             else:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedgt_client.model.attention import Affine, HybridAttention
+from fedgt_client.model.attention import Affine, HybridAttention, Projections
 from fedgt_client.model.blocks import AttentionBlock
 from fedgt_client.model.dropout import Dropout
 from fedgt_client.model.inputs import InputEncoder, NodeInputs
@@ -35,12 +35,13 @@ class TransformerLayer(nn.Module):
         )
         self.dropout = Dropout(dropout)
 
-    def keys_and_values(self, *normal: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values of normalised representations, in parts, shape (n, d) each."""
-        return self.attention.keys_and_values(*normal, affine=self.attention_norm)
+    def projections(self) -> Projections:
+        """Return the maps of normalised representations to queries, keys and values."""
+        return self.attention.projections(self.attention_norm)
 
     def attend(
         self,
+        to: Projections,
         hidden: Tensor,
         normal: Tensor,
         key: Tensor,
@@ -49,9 +50,7 @@ class TransformerLayer(nn.Module):
         block: AttentionBlock,
     ) -> Tensor:
         """Return H^(l) of the queries from their H^(l-1), plain and normalised, shape (q, d)."""
-        attended = self.attention.attend(
-            normal, key, value, global_nodes, block, affine=self.attention_norm
-        )
+        attended = self.attention.attend(to, normal, key, value, global_nodes, block)
         hidden = hidden + self.dropout(attended)
         output: Tensor = hidden + self.dropout(self.feed_forward(hidden))
         return output
@@ -112,14 +111,15 @@ class GraphTransformer(nn.Module):
         for index, layer in enumerate(cast(Iterable[TransformerLayer], self.layers)):
             normal, attended = self.normalised(hidden), self.attended_set(global_nodes, index)
             representations.append(normal.detach())
-            tables = layer.keys_and_values(normal, attended)
+            to = layer.projections()
+            tables = layer.attention.keys_and_values(to, normal, attended)
             if others is not None and index == len(blocks) - 1:
                 with torch.no_grad():
                     rows = others.of_queries(hidden), others.of_queries(normal)
-                    after = layer.attend(*rows, *tables, len(attended), others)
+                    after = layer.attend(to, *rows, *tables, len(attended), others)
                     of_others.append(self.normalised(after))
             rows = blocks[index].of_queries(hidden), blocks[index].of_queries(normal)
-            hidden = layer.attend(*rows, *tables, len(attended), blocks[index])
+            hidden = layer.attend(to, *rows, *tables, len(attended), blocks[index])
         normal = self.normalised(hidden)
         representations.append(torch.cat([normal.detach(), *of_others]))
         return TransformerOutput(self.logits(normal), representations)

@@ -60,3 +60,14 @@ def test_an_institution_that_has_not_answered_yet_is_in_no_group() -> None:
 
 def test_equal_vectors_have_no_directions() -> None:
     assert group_directions(np.zeros((6, 8))) is None
+
+
+def test_a_sketch_adds_up_every_parameter_once() -> None:
+    """Of two updates that differ in one parameter, one sum differs, by that parameter."""
+    sketch, change = UpdateSketch(1000), np.ones(1000, np.float32)
+    sketch.receive("a", change)
+    change[7] += 5.0
+    sketch.receive("b", change)
+    sketch.end_round()
+    difference = sketch.sums["b"] - sketch.sums["a"]
+    assert sorted(np.abs(difference).tolist())[-2:] == [0.0, 5.0]

@@ -59,8 +59,9 @@ def test_an_affine_map_is_part_of_the_projections() -> None:
     for parameter in affine.parameters():
         torch.nn.init.normal_(parameter)
     nodes, distant, block = torch.randn(7, WIDTH), torch.randn(3, WIDTH), everybody_else(7)
-    tables = module.keys_and_values(nodes, distant, affine=affine)
-    found = module.attend(nodes, *tables, len(distant), block, affine=affine)
+    to = module.projections(affine)
+    tables = module.keys_and_values(to, nodes, distant)
+    found = module.attend(to, nodes, *tables, len(distant), block)
     mapped = affine(nodes), affine(distant)
     assert close(found, module(*mapped, block))
     learned = (affine.weight, affine.bias, module.query_key_value.weight)

@@ -162,3 +162,17 @@ def test_none_stay_none() -> None:
     nodes.update([torch.randn(5, 4)] * 3)
     assert nodes.centres.shape == (3, 0, 4)
     assert nodes.counts.shape == (3, 0)
+
+
+@pytest.mark.parametrize("spoilt", [0, 3, 20])
+def test_sets_at_once_are_updated_like_each_alone(spoilt: int) -> None:
+    torch.manual_seed(0)
+    points, centres = torch.randn(3, 20, 4), torch.randn(3, 5, 4)
+    points[1, :spoilt] = torch.nan
+    counts = torch.tensor([[1.0, 0.1, 3.0, 0.2, 9.0]]).repeat(3, 1)  # some die
+    nodes = GlobalNodes(centres, counts, 0.9)
+    nodes.update(list(points))
+    for index in range(3):
+        alone = update_global_nodes(points[index], centres[index], counts[index], 0.9)
+        torch.testing.assert_close(nodes.centres[index], alone[0])
+        torch.testing.assert_close(nodes.counts[index], alone[1])

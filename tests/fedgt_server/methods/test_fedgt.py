@@ -475,3 +475,21 @@ def test_a_single_institution_is_like_itself() -> None:
     sent = play(method, round_of("a"))["a"]["bias"]
     expected = INITIAL["bias"] + update("a", 0).arrays["bias"]
     assert sent.tolist() == pytest.approx(expected.tolist())
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_state_holds_averages_or_the_weights_that_make_them(refused: bool) -> None:
+    method = begun()
+    method.aggregate(round_of("a", "b"))
+    if refused:  # and nobody else answers: what is sent stays, the model does not
+        method.receive("a", update("a", 7))
+        method.refuse("a")
+    state = {name: np.array(array) for name, array in method.state_dict().items()}
+    assert ("mixing/" in state) != refused
+    assert ("sent/a" in state) == refused
+    other = begun()
+    other.load_state_dict(state)
+    for name in ("a", "b", "new"):
+        expected = method.message(name)
+        for key, array in other.message(name).items():
+            np.testing.assert_array_equal(array, expected[key])
