@@ -168,6 +168,10 @@ def parse_event(line: bytes) -> JournalEvent | None:
         return None
 
 
+# Mean recall over classes: that of a constant is at most a half.
+_TELLS_CLASSES = 0.55
+
+
 def majority_warning(institutions: Mapping[str, InstitutionRound]) -> str | None:
     """Warn where no institution's test accuracy is above the share of its largest class."""
     pairs = [
@@ -175,6 +179,9 @@ def majority_warning(institutions: Mapping[str, InstitutionRound]) -> str | None
         for at in institutions.values()
         if at.metrics.keys() >= {"test_accuracy", "test_majority_share"}
     ]
+    recalls = [at.metrics.get("test_balanced_accuracy", 0.0) for at in institutions.values()]
+    if max(recalls, default=0.0) > _TELLS_CLASSES:
+        return None  # as with class weights, which cost accuracy and find the rare class
     rounded = any(METRICS_STEP in at.metrics for at in institutions.values())
     if not pairs or any(accuracy > share - rounded * 1e-9 for accuracy, share in pairs):
         return None  # rounded to the same, one may still be above the other

@@ -15,8 +15,8 @@ METRIC_NAMES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "macro_f1": "macro-F1",
-    "roc_auc": "ROC-AUC",
-    "average_precision": "average precision",
+    "roc_auc": "ROC-AUC, mean of classes",
+    "average_precision": "average precision, mean of classes",
     "log_loss": "log loss",
     "calibration_error": "expected calibration error",
 }

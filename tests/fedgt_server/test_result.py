@@ -122,6 +122,13 @@ def test_nobody_is_above_the_largest_class(tmp_path: Path) -> None:
     assert better.per_client["b"].test_majority_share is None
 
 
+def test_class_weights_may_cost_accuracy() -> None:
+    shares = {"test_accuracy": 0.7, "test_majority_share": 0.94}
+    for recall, warned in ((0.5, True), (0.71, False)):
+        found = majority_warning({"a": institution_round(**shares, test_balanced_accuracy=recall)})
+        assert (found is not None) == warned
+
+
 def test_what_rounded_and_missing_accuracies_are_worth() -> None:
     shares = {"test_accuracy": 0.6, "test_majority_share": 0.6}
     rounded = {"val_accuracy": 0.6, "metrics_step": 0.05, **shares}

@@ -123,7 +123,7 @@ def test_the_card(kit: Path, exported: Path) -> None:
         "# Node classifier of bank-a",
         "first, started",
         "| balanced accuracy |",
-        "| average precision |",
+        "| average precision, mean of classes |",
         "Expected calibration error on test:",
         "for recall of at least 0.9",
         "4 uploads of this data in all runs, 4 of them in this run",
