@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from deploy.cli.output import Json, Quiet, console, print_json, print_table, status_console
-from experiments import privacy_tables
+from experiments import privacy_runs, privacy_tables
 from experiments.build_tables import build_table
 from experiments.choices import CHOICES
 from experiments.figures import draw
@@ -287,8 +287,19 @@ def privacy(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit with 1 where a table differs.")
     ] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Do the runs that have no record, one after the other.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --run: all of them anew.")] = False,
+    only: Annotated[str, typer.Option(help="With --run: those whose name begins so.")] = "",
 ) -> None:
-    """Rewrite the tables of docs/privacy.md from the records."""
+    """Rewrite the tables of docs/privacy.md from the records, after making those."""
+    folder = privacy_tables.RECORDS / "runs"
+    for one in privacy_runs.all_runs() if run else ():
+        if one.name.startswith(only) and (again or not one.record(folder).exists()):
+            result = privacy_runs.play(one)
+            privacy_runs.write_record(folder, one, result)
+            status_console.print(f"{one.name}, seed {one.seed}: {result.test_accuracy:.4f}")
     before = privacy_tables.PAGE.read_text()
     after = privacy_tables.rewritten(before)
     if not check:

@@ -1,6 +1,6 @@
 """The tables of docs/privacy.md, from the records in ``experiments/privacy``.
 
-``audit.json`` is the record of 'fedgt audit', and ``runs/`` holds results of 'fedgt run'.
+``audit.json`` is the record of 'fedgt audit', and ``runs/`` holds results (``privacy_runs``).
 """
 
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from deploy.audit.record import markdown, read_audit
+from experiments.privacy_runs import POLICY
 from experiments.result_table import EMPTY
 from fedgt_server.result import Result
 from shared.config import RunConfig
@@ -48,7 +49,8 @@ def accuracy_table(runs: Iterable[Result]) -> str:
     for run in runs:
         config = RunConfig.build(run.config)
         data = f"{config.dataset}, {len(run.per_client)} institutions"
-        groups[data, settings_text(config), run.rounds].append(run)
+        policy = "; the default policy" if POLICY in config.run_name else ""
+        groups[data, settings_text(config) + policy, run.rounds].append(run)
     lines = ["| " + " | ".join(_HEAD) + " |", "|" + " --- |" * len(_HEAD)]
     for (data, settings, rounds), found in sorted(groups.items()):
         accuracies = [100 * run.test_accuracy for run in found if run.test_accuracy is not None]

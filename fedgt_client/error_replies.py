@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 from flwr.app import Message
 
-from shared.errors import FedGTError
+from shared.errors import DamagedDataError, FedGTError
 from shared.flower import error_reply
 from shared.text import without_paths
 
 logger = logging.getLogger(__name__)
+
+_DAMAGED = "this institution's data is damaged: its log says how"
 
 
 def reply_or_error(
@@ -22,6 +24,9 @@ def reply_or_error(
     """
     try:
         return make_reply()
+    except DamagedDataError as error:
+        logger.error("%s", error)
+        return error_reply(message, str(error) if simulated else _DAMAGED)
     except FedGTError as error:
         logger.error("%s", error)
         return error_reply(message, str(error) if simulated else without_paths(str(error)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from fedgt_client.csr import row_positions, weighted_csr
-from shared.errors import FedGTError
+from shared.errors import DamagedDataError, FedGTError
 from shared.files import Array, atomic_folder, open_tensors, write_json, write_tensors
 
 UNLABELLED = -1
@@ -180,9 +180,9 @@ class Graph:
         try:
             return cls._from_parts(tensors, description)
         except (KeyError, IndexError, TypeError) as error:
-            raise FedGTError(f"{folder} is damaged ({error}): import it again") from None
+            raise DamagedDataError(f"{folder} is damaged ({error}): import it again") from None
         except FedGTError as error:
-            raise FedGTError(f"{folder} is damaged: {error}") from None
+            raise DamagedDataError(f"{folder} is damaged: {error}") from None
 
     @classmethod
     def _from_parts(cls, tensors: dict[str, Array], description: dict[str, Any]) -> Self:

@@ -23,3 +23,7 @@ class RefusedError(FedGTError):
         """Return the refusal that an error reply tells; None where it tells something else."""
         institution, says, reason = text.partition(cls._SAYS)
         return cls(institution, reason) if says else None
+
+
+class DamagedDataError(FedGTError):
+    """An institution's data cannot be read; how is for its own log: it counts nodes and links."""

@@ -33,7 +33,12 @@ _OF_ALL = {
     *(f"{s}_balanced_accuracy" for s in ("val", "test")),
     *("train_loss", "skipped_steps", "seconds", "metrics_step", "upload_withheld"),
 }
+_EPSILONS = {
+    *("epsilon_coordinate", "epsilon_coordinate_total", "epsilon_coordinate_basic"),
+    *("epsilon_total", "epsilon_upload_total", "epsilon_label_total", "epsilon_private"),
+}
 _FACTS = {"institution", "warnings", "profile"}
+_PROFILE = {"version", "features", "classes", "parameters"}
 _SMALL: dict[str, Scalar] = {
     "hidden": 8,
     "heads": 2,
@@ -93,11 +98,12 @@ def undeclared(reply: Message, config: RunConfig, parameters: set[str]) -> set[s
     content = reply.content
     found = set(content.array_records) - {"arrays"}
     found |= set(content.metric_records) - {"metrics"} | set(content.config_records) - {"facts"}
-    if "profile" not in content.config_records["facts"]:  # a starting point has no data in it
-        found |= read_arrays(content)[0].keys() - arrays
+    if profile := content.config_records["facts"].get("profile"):
+        found |= json.loads(str(profile)).keys() - _PROFILE
+        arrays = parameters  # a starting point, which has no data in it
+    found |= read_arrays(content)[0].keys() - arrays
     for metrics in content.metric_records.values():
-        known = _OF_ALL | set(method.metrics)
-        found |= {n for n in metrics if n not in known and not n.startswith("epsilon_")}
+        found |= set(metrics) - _OF_ALL - _EPSILONS - set(method.metrics)
     for facts in content.config_records.values():
         found |= set(facts) - _FACTS
     return found

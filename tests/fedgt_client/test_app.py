@@ -1,5 +1,6 @@
 """Real messages to an institution in this process, and its replies."""
 
+import json
 import re
 import subprocess
 import sys
@@ -89,6 +90,17 @@ def test_an_institution_that_cannot_answer_says_why(tmp_path: Path) -> None:
         # In words: where its data is, is nobody else's business.
         assert re.search(r"^\(a path\) holds no graph", reply.error.reason or "")
         assert "/" not in (reply.error.reason or "")
+
+
+def test_damaged_data_is_not_described(tmp_path: Path) -> None:
+    """How many nodes and links there are, is nobody else's business either."""
+    nodes = grid(tmp_path)
+    description = tmp_path / "alba" / "graph.json"
+    facts = json.loads(description.read_text())
+    facts["feature_names"] = facts["feature_names"][:-1]
+    description.write_text(json.dumps(facts))
+    reply = send(nodes, 1, MessageType.QUERY, Question().to_records())
+    assert reply.error.reason == "this institution's data is damaged: its log says how"
 
 
 def test_a_message_of_another_version(tmp_path: Path) -> None:
