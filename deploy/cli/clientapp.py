@@ -8,8 +8,6 @@ from flwr.app import Context, Message
 
 from deploy.approval.unpack import unpack_approved
 from deploy.flower.clientapp import run_clientapp
-from fedgt_client.node import NodeConfig
-from fedgt_client.privacy.outbound import describe_reply, record_reply
 
 
 def main() -> None:
@@ -26,6 +24,11 @@ def main() -> None:
 
 def _record(reply: Message, context: Context) -> None:
     """Write a reply that the app has not made to the institution's outbound record."""
+    # Not at the top: the app would be loaded from the package that is imported by then, and not
+    # from the bundle.
+    from fedgt_client.node import NodeConfig
+    from fedgt_client.privacy.outbound import describe_reply, record_reply
+
     node = NodeConfig.parse(context.node_config)
     record_reply(node.state_root(), describe_reply(reply, reply, context, node.name))
 

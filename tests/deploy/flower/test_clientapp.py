@@ -1,5 +1,8 @@
 """Errors that Flower answers with itself: their texts stay at the institution."""
 
+import subprocess
+import sys
+
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 
@@ -38,3 +41,10 @@ def test_what_the_app_says_itself_is_left_alone() -> None:
     message = Message(RecordDict(), 1, "train")
     reason = str(error_reply(message, "bank-a refuses the run: rounds = 5000").error.reason)
     assert sent(reason) == (reason, [])
+
+
+def test_the_app_is_not_imported_before_its_bundle() -> None:
+    """Python would go on with the installed package, whatever the bundle holds."""
+    code = "import sys, deploy.cli.clientapp; print('fedgt_client' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
