@@ -7,6 +7,7 @@ import typer
 
 from deploy.cli.output import Json, print_json
 from deploy.cli.steps import show_steps
+from deploy.node_file import NODE_FILE, read_node_file
 from deploy.page.html import render
 from fedgt_server.methods import METHODS
 from fedgt_server.report.build import build_view
@@ -17,7 +18,7 @@ from shared.files import atomic_file
 
 FILE = "report.html"
 # What tells an institution's folder from a coordinator's: of a kit, of a state, of an export.
-_OWN_FILES = ("node.toml", "run.json")
+_OWN_FILES = (NODE_FILE, "run.json")
 
 
 def report(
@@ -90,9 +91,18 @@ def write_own_report(
         method_title=METHODS[method].title if method in METHODS else method,
         settings=[one.model_dump() for one in setting_views(config)],
         why_not=why_not,
+        own_budget=_own_budget(folder),
     )
     name = f"report-{source.model.record.institution}.html" if institution else FILE
     return _write(out or folder / name, render(view, "institution"))
+
+
+def _own_budget(kit: Path) -> float:
+    """Return the ε that the policy of a kit allows; 0: no limit, or no kit."""
+    if not (kit / NODE_FILE).exists():
+        return 0.0
+    limits = read_node_file(kit / NODE_FILE).limits
+    return limits.privacy_budget if limits else 0.0
 
 
 def _is_own(folder: Path) -> bool:

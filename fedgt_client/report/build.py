@@ -28,6 +28,7 @@ def build_own_view(
     method_title: str,
     settings: list[dict[str, JsonValue]],
     why_not: str = "",
+    own_budget: float = 0.0,
 ) -> OwnView:
     """Return what the page of the institution shows whose model ``source`` is.
 
@@ -35,6 +36,7 @@ def build_own_view(
     ----------
     data : what the model was trained on; None: not here, and then ``why_not`` says why
     settings : of the run, with their meanings and defaults
+    own_budget : ε that the institution's policy allows; 0: no limit, then the run's counts
     """
     model, record = source.model, source.model.record
     scores = model.scores(data) if data else None
@@ -44,6 +46,7 @@ def build_own_view(
     judged = _judged(model, data, scores, assessment) if data and assessment else None
     entries = ledger_entries(source.folder, record)
     config = record.config
+    limits = (own_budget, float(config.get("privacy-budget", 0.0)))
     return OwnView(
         institution=record.institution,
         federation=record.federation,
@@ -62,7 +65,7 @@ def build_own_view(
         train_counts=list(record.train_counts),
         curves=_curves(source),
         left=left_in_run(entries, record.run),
-        budget=budget(entries, record.run, float(config.get("privacy-budget", 0.0))),
+        budget=budget(entries, record.run, min(filter(None, limits), default=0.0)),
         metrics=_metrics(assessment),
         judged=judged,
         why_not=why_not or "there are no labelled nodes that it was not trained on",

@@ -56,18 +56,22 @@ def budget(entries: list[Entry], run: str, limit: float) -> BudgetView | None:
         if number % step == 0 or number == len(entries):
             dates.append(entry.time)
             counts.append(number)
-            epsilon.append(max(spent.epsilon(unit) for unit in _UNITS))
+            epsilon.append(max((value for _, value in _spent_by_unit(spent)), default=0.0))
     return BudgetView(
         limit=limit,
         uploads=spent.uploads,
         uploads_here=sum(entry.run == run for entry in entries),
         unprotected=spent.unprotected,
         seeded=spent.seeded,
-        units=[(what, spent.epsilon(unit)) for unit, what in _UNITS.items() if spent.counts[unit]],
+        units=_spent_by_unit(spent),
         dates=dates,
         counts=counts,
         epsilon=epsilon,
     )
+
+
+def _spent_by_unit(spent: Spent) -> list[tuple[str, float]]:
+    return [(what, spent.epsilon(unit)) for unit, what in _UNITS.items() if spent.counts[unit]]
 
 
 def _names(arrays: tuple[str, ...]) -> str:
@@ -77,5 +81,6 @@ def _names(arrays: tuple[str, ...]) -> str:
 
 def _protection(part: release.Part) -> str:
     if part.unit == "none":
-        return "none: sent as it is"
-    return f"{part.mechanism} noise, {part.noise:.3g} of the sensitivity, on {_UNITS[part.unit]}"
+        return "none"
+    noise = f"{part.mechanism.capitalize()} noise, {part.noise:.3g} × the sensitivity"
+    return f"{noise}; protects {_UNITS[part.unit]}"

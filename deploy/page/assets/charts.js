@@ -3,7 +3,7 @@ const charts = new Set();
 
 // lines: [{values, kind, dots}] with kind all, one, mean; marks: [{x, text, dashed}]. With shares,
 // x is from 0 to 1 in place of rounds.
-const drawCurves = (host, { xs, lines, marks = [], format, label, gaps = false, shares = false, top }) => {
+const drawCurves = (host, { xs, lines, marks = [], format, label, gaps = false, shares = false, top, range, xLabel = "round" }) => {
   host._chart?.destroy();
   charts.delete(host);
   const style = { all: ["faint", 1], one: ["accent", 2.2], mean: ["ink", 2.4] };
@@ -32,13 +32,14 @@ const drawCurves = (host, { xs, lines, marks = [], format, label, gaps = false, 
   const options = {
     width: Math.max(host.clientWidth, 200), height: 250,
     legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { show: false } },
-    scales: { x: { time: false }, y: { range: (_, low, high) => {
-      if (low === null) return [0, 1];
+    scales: { x: { time: false }, y: { range: (_, lowest, highest) => {
+      if (lowest === null) return [0, 1];
+      const [low, high] = range ?? [lowest, highest];
       const room = Math.max((high - low) * 0.06, 1e-9);
       return [Math.max(0, low - room), top === undefined ? high + room : Math.min(top, high + room)];
     } } },
-    axes: [shares ? { ...axis, values: (_, ticks) => ticks.map((tick) => `${Math.round(100 * tick)} %`) }
-      : { ...axis, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000] },
+    axes: [{ ...axis, size: 26, gap: 4, label: xLabel, labelSize: 18, labelGap: 0, labelFont: axis.font,
+      ...(shares ? { values: (_, ticks) => ticks.map((tick) => `${Math.round(100 * tick)} %`) } : { incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000] }) },
       { ...axis, size: 58, values: (_, ticks) => ticks.map(format) }],
     series: [{}, ...lines.map((line) => ({
       stroke: color(style[line.kind][0]), width: style[line.kind][1], points: { show: xs.length < 2 || Boolean(line.dots) },

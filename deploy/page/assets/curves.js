@@ -5,7 +5,7 @@ const setupCurves = () => {
   const slider = roundSlider();
   const panels = ["val", "test"].map((split) => ({
     split, host: el("div", { class: "chart" }), note: el("p", { class: "quiet" }),
-    title: split === "val" ? "Validation" : "Test" }));
+    title: split === "val" ? "Validation accuracy" : "Test accuracy" }));
   const readout = el("p", { class: "readout", "aria-live": "polite" });
   host.append(
     el("div", { class: "controls" }, el("label", {}, "Highlight ", pick), slider.node),
@@ -52,7 +52,7 @@ const fillInstitutions = (pick, view, none) => {
 const drawPanel = (panel, view) => {
   const means = view.curves[panel.split], own = view.by_institution;
   const shared = means.some(known);
-  panel.note.textContent = shared ? "" : `No institution shared ${panel.title.toLowerCase()} accuracies.`;
+  panel.note.textContent = shared ? "" : `No institution shared its ${panel.title.toLowerCase()}.`;
   panel.note.hidden = shared;
   panel.host.hidden = !shared;
   if (!shared) return;
@@ -66,10 +66,16 @@ const drawPanel = (panel, view) => {
   if (at >= 0) lines.push({ values: spread(own[panel.split][at]), kind: "one" });
   drawCurves(panel.host, {
     xs, lines, gaps: !thin, top: 1, format: (value) => `${(100 * value).toFixed(0)} %`,
-    label: `${panel.title} accuracy over ${plural(xs.length, "round")}; the table below has the numbers`,
+    range: sharedRange(view), label: `${panel.title} over ${plural(xs.length, "round")}; the table below has the numbers`,
     marks: [{ x: view.best_round, text: `best ${view.best_round}`, dashed: true },
       ...(chosen.round !== null && chosen.round !== xs[xs.length - 1] ? [{ x: chosen.round }] : [])],
   });
+};
+
+// Both panels have one scale, so that they can be compared.
+const sharedRange = (view) => {
+  const values = ["val", "test"].flatMap((split) => [view.curves[split], ...view.by_institution[split]]).flat().filter(known);
+  return [values.reduce((a, b) => Math.min(a, b), 10000) / 10000, values.reduce((a, b) => Math.max(a, b), 0) / 10000];
 };
 
 const readoutText = (view) => {

@@ -25,7 +25,7 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 // A table: columns are {title, text}, a row is an array of texts or nodes; the first is its header.
 const table = (caption, columns, rows, attributes = {}) =>
   el("table", attributes,
-    caption ? el("caption", {}, caption) : null,
+    caption ? el("caption", {}, el("span", {}, caption)) : null,
     el("thead", {}, el("tr", {}, columns.map((column) =>
       el("th", { scope: "col", class: column.text ? "text" : null }, column.title)))),
     el("tbody", {}, rows.map((row) => el("tr", { class: row.total ? "total" : null },

@@ -20,6 +20,7 @@ const duration = (seconds) => !known(seconds) ? "–"
   : seconds < 120 ? `${Math.round(seconds)} s`
   : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+const capitalised = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const ranges = (numbers) => {
   const parts = [];
   for (const number of numbers) {

@@ -1,4 +1,5 @@
 // What came of it: each institution alone and together.
+const DENSE = 20, SCROLLED = 60; // institutions: from here rows are low; from here the table scrolls
 const STATES = { running: "running", finished: "finished", failed: "failed", "gave-up": "gave up", stopped: "stopped" };
 
 const headlineText = (view) => {
@@ -15,34 +16,49 @@ const headlineText = (view) => {
 
 const figures = (view) => {
   const gains = view.institutions.map(gainOf).filter(known);
-  const worse = gains.filter((gain) => gain < 0).length;
+  const [better, worse] = [gains.filter((gain) => gain > 0).length, gains.filter((gain) => gain < 0).length];
   const best = view.best_round ? `round ${view.best_round} of ${view.planned}` : null;
   return [
     figure("Mean test accuracy", percent(view.test), best ? `at the best validation, ${best}` : null, true),
     figure("Alone", percent(view.alone, "not measured"), known(view.alone) ? "the same model without exchange" : "fedgt run --compare local measures it"),
     gains.length && known(view.alone) && known(view.test) ? figure("Difference", points(view.test - view.alone),
-      `points; ${worse ? `${plural(worse, "institution")} ${worse === 1 ? "loses" : "lose"}` : "nobody loses"}`) : null,
-    figure("Mean validation", percent(view.val), null),
+      `points; ${better} ${better === 1 ? "gains" : "gain"}, ${worse} ${worse === 1 ? "loses" : "lose"}${gains.length > better + worse ? `, ${gains.length - better - worse} equal` : ""}`) : null,
+    figure("Mean validation accuracy", percent(view.val), null),
     known(view.privacy?.spent?.epsilon_coordinate_total) ? figure("Privacy spent", `ε ${significant(view.privacy.spent.epsilon_coordinate_total)}`,
-      view.privacy.spent.private ? "of a coordinate, over all uploads" : "not private: the noise can be drawn again") : null,
+      view.privacy.spent.private ? "per coordinate, over all uploads" : "not private: the noise was seeded") : null,
   ];
 };
 
+// From a round number below all values to one above, with three to six ticks.
 const axisOf = (values) => {
-  const step = 0.05;
-  let low = Math.floor(Math.min(...values) / step) * step, high = Math.ceil(Math.max(...values) / step) * step;
-  if (high - low < step) { low -= step / 2; high += step / 2; }
-  low = Math.max(0, low); high = Math.min(1, high);
-  return { low, high, place: (value) => `${(100 * (value - low)) / (high - low)}%` };
+  const least = Math.min(...values), most = Math.max(...values);
+  const step = [0.01, 0.02, 0.05, 0.1].find((one) => (most - least) / one <= 4) ?? 0.2;
+  const first = Math.max(0, Math.floor(least / step + 1e-9)), last = Math.max(first + 1, Math.ceil(most / step - 1e-9));
+  const ticks = Array.from({ length: last - first + 1 }, (_, at) => (first + at) * step);
+  const low = ticks[0], high = ticks[ticks.length - 1];
+  return { ticks, place: (value) => `${(100 * (value - low)) / (high - low)}%` };
 };
 
-const dumbbells = (view) => {
-  const rows = view.institutions.map((one) => ({ ...one, gain: gainOf(one) }));
-  rows.sort((a, b) => (b.gain ?? b.test ?? -9) - (a.gain ?? a.test ?? -9) || (a.name < b.name ? -1 : 1));
+// Who gains and who loses most, in words: rows are in the order of their gain.
+const extremes = (rows) => {
+  const compared = rows.filter((one) => known(one.gain));
+  if (compared.length < 2) return null;
+  const [first, last] = [compared[0], compared[compared.length - 1]];
+  const part = (text, one) => [text, shortName(one.name), `, ${points(one.gain)} points. `];
+  return el("p", {}, first.gain > 0 ? part("Largest gain: ", first) : null, last.gain < 0 ? part("Largest loss: ", last) : null,
+    el("span", { class: "quiet" }, "One run with one seed: small differences can be chance."));
+};
+
+// Those that can be compared first, largest gain first; then the others, highest accuracy first.
+const byGain = (view) => view.institutions.map((one) => ({ ...one, gain: gainOf(one) }))
+  .sort((a, b) => (b.gain ?? -9) - (a.gain ?? -9) || (b.test ?? -9) - (a.test ?? -9) || (a.name < b.name ? -1 : 1));
+
+const dumbbells = (view, rows) => {
   const values = rows.flatMap((one) => [one.test, one.alone]).filter(known);
   if (!values.length) return el("p", { class: "quiet" }, "No institution shared its test accuracy.");
   const axis = axisOf(values), withAlone = rows.some((one) => known(one.alone));
-  const track = (one) => el("div", { class: "track", "aria-hidden": "true" },
+  const lines = () => axis.ticks.map((value) => el("span", { class: "grid", style: { left: axis.place(value) } }));
+  const track = (one) => el("div", { class: "track", "aria-hidden": "true" }, lines(),
     known(one.gain) ? el("span", { class: one.gain < 0 ? "bar loss" : "bar", style: {
       left: axis.place(Math.min(one.test, one.alone)),
       right: `calc(100% - ${axis.place(Math.max(one.test, one.alone))})` } }) : null,
@@ -56,11 +72,10 @@ const dumbbells = (view) => {
     withAlone ? el("td", { class: known(one.gain) ? (one.gain < 0 ? "down" : one.gain > 0 ? "up" : null) : null },
       known(one.gain) ? points(one.gain) : "–") : null);
   const ticks = el("div", { class: "track", "aria-hidden": "true" },
-    [axis.low, (axis.low + axis.high) / 2, axis.high].map((value) =>
-      el("span", { class: "tick", style: { left: axis.place(value) } }, `${(100 * value).toFixed(value * 1000 % 10 > 0.01 && value * 1000 % 10 < 9.99 ? 1 : 0)} %`)));
+    axis.ticks.map((value) => el("span", { class: "tick", style: { left: axis.place(value) } }, `${Math.round(100 * value)} %`)));
   const mean = { name: "mean", test: view.test, alone: view.alone, gain: gainOf(view) };
-  return el("table", { class: "dumbbell" },
-    el("caption", {}, "Test accuracy of every institution"),
+  return el("table", { class: rows.length > DENSE ? "dumbbell dense" : "dumbbell" },
+    el("caption", {}, withAlone ? "Test accuracy of every institution, largest gain first" : "Test accuracy of every institution"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "institution"),
       el("th", { class: "plot" }, ticks), withAlone ? el("th", { scope: "col" }, "alone") : null,
       el("th", { scope: "col" }, "together"), withAlone ? el("th", { scope: "col" }, "points") : null)),
@@ -68,11 +83,11 @@ const dumbbells = (view) => {
 };
 
 const otherMethods = (view) => {
-  const others = view.others.filter((other) => other.method !== "local");
-  if (!others.length) return null;
-  const rows = [{ title: view.method_title, test: view.test, best_round: view.best_round }, ...view.others];
-  return el("div", {}, el("h3", {}, "Other methods on the same data"),
-    table("Mean test accuracy", [{ title: "method" }, { title: "test" }, { title: "best round" }],
+  if (view.others.every((other) => other.method === "local")) return null;
+  const rows = [{ title: view.method_title, test: view.test, best_round: view.best_round }, ...view.others]
+    .sort((a, b) => (b.test ?? -1) - (a.test ?? -1));
+  return el("div", {}, el("h3", {}, "Methods on the same data"),
+    table("Mean over institutions", [{ title: "method" }, { title: "test accuracy" }, { title: "best round" }],
       rows.map((other) => [other.title, percent(other.test), String(other.best_round)]), { class: "narrow" }));
 };
 
@@ -80,6 +95,7 @@ sections.push((view) => {
   document.title = `${view.run}: ${headlineText(view)}`;
   byId("title").textContent = headlineText(view);
   const bad = ["failed", "gave-up", "stopped"].includes(view.status);
+  const rows = byGain(view);
   const left = known(view.seconds_left) ? `, about ${duration(view.seconds_left)} left` : "";
   fill(byId("meta"), el("li", {}, el("span", { class: bad ? "chip bad" : "chip", id: "status" }, STATES[view.status])),
     el("li", {}, "run ", fullName(view.run)), el("li", {}, `method ${view.method_title}`),
@@ -89,11 +105,12 @@ sections.push((view) => {
   fill(byId("headline"),
     view.status === "running" ? el("progress", { max: view.planned, value: view.played, "aria-label": "rounds played" }) : null,
     view.reason ? el("p", { class: "bad" }, view.reason) : null,
-    view.status === "stopped" ? el("p", { class: "bad" }, "The run ended without a result: fedgt resume, or fedgt run --resume, continues it.") : null,
+    view.status === "stopped" ? el("p", { class: "bad" }, "The run stopped without a result. Continue it with fedgt resume, or fedgt run --resume.") : null,
     el("dl", { class: "figures" }, figures(view)),
+    extremes(rows),
     view.institutions.some((one) => known(one.alone)) ? el("p", { class: "key", "aria-hidden": "true" },
       el("span", {}, el("i"), "alone"), el("span", {}, el("i", { class: "together" }), "together")) : null,
-    view.institutions.length > 25 ? scrolling("test accuracy of every institution", dumbbells(view)) : dumbbells(view),
+    rows.length > SCROLLED ? scrolling("test accuracy of every institution", dumbbells(view, rows)) : dumbbells(view, rows),
     otherMethods(view),
     view.warnings.length ? el("div", {}, el("h3", {}, "Warnings"), el("ul", { class: "notes" },
       view.warnings.map((note) => el("li", {}, note.text, " ", el("span", { class: "quiet" }, roundsOf(note)))))) : null);

@@ -1,35 +1,47 @@
-// Every institution: what it shared, how long it took, what it sent, what went wrong.
-const institutionNotes = (one) => {
-  const found = [];
-  if (one.missed.length) found.push(el("span", {}, `missed ${plural(one.missed.length, "round")}: ${ranges(one.missed)}`));
-  for (const note of one.left_out) found.push(el("span", {}, el("span", { class: "bad" }, "left out: "), note.text, el("span", { class: "quiet" }, ` (${roundsOf(note)})`)));
-  for (const note of one.warnings) found.push(el("span", {}, "warning: ", note.text, el("span", { class: "quiet" }, ` (${roundsOf(note)})`)));
-  return found;
+// Every institution: what it shared, how long it took, what it sent; problems, each said once.
+const MOST_NAMED = 12; // institutions of one note
+const troublesOf = (order) => {
+  const found = new Map();
+  const add = (kind, text, name, rounds) => {
+    const key = `${kind}: ${text}`;
+    if (!found.has(key)) found.set(key, { kind, text, of: [] });
+    found.get(key).of.push([name, rounds]);
+  };
+  for (const one of order) {
+    if (one.missed.length) add("missed", "did not answer in time, or was refused", one.name, `${plural(one.missed.length, "round")}: ${ranges(one.missed)}`);
+    for (const note of one.left_out) add("refused", note.text, one.name, roundsOf(note));
+    for (const note of one.warnings) add("warning", note.text, one.name, roundsOf(note));
+  }
+  return ["missed", "refused", "warning"].flatMap((kind) => [...found.values()].filter((one) => one.kind === kind));
 };
+
+const troubleLine = ({ kind, text, of }) => el("li", {},
+  el("strong", { class: kind === "warning" ? null : "bad" }, `${kind}: `), text, el("br"),
+  of.slice(0, MOST_NAMED).flatMap(([name, rounds], index) => [index ? ", " : null, fullName(name), rounds ? el("span", { class: "quiet" }, ` (${rounds})`) : null]),
+  of.length > MOST_NAMED ? ` and ${plural(of.length - MOST_NAMED, "other")}` : null);
 
 const sharedMetrics = (view, order) => {
   const names = [...new Set(order.flatMap((one) => Object.keys(one.metrics)))].sort();
-  return scrolling("all that institutions shared", table("In the last round that each took part in",
+  return scrolling("all shared metrics", table("In the last round that each took part in",
     [{ title: "institution" }, ...names.map((name) => ({ title: name.replaceAll("_", " ") }))],
     order.map((one) => [shortName(one.name), ...names.map((name) => known(one.metrics[name]) ? significant(one.metrics[name]) : NOT_SHARED)])));
 };
 
 sections.push((view) => {
   const order = [...view.institutions].sort((a, b) => (a.name < b.name ? -1 : 1));
-  const columns = ["institution", "validation", "test", "loss", "rounds", "s a round", "slowest", "sent", "received", "missed", "left out", "warnings"];
+  const columns = ["institution", "validation", "test", "loss", "rounds", "s per round", "slowest, s", "sent", "received", "missed", "refused", "warnings"];
   const count = (notes) => notes.reduce((sum, note) => sum + note.count, 0);
-  const main = table("Accuracies in the best round (no answer: it was not there); loss of the last", columns.map((title) => ({ title })), order.map((one) => [
+  const main = table("Accuracies in the best round (no answer: it took no part in that round), training loss in its last", columns.map((title) => ({ title })), order.map((one) => [
     shortName(one.name), measured(one, one.val), measured(one, one.test), known(one.metrics.train_loss) ? decimals(one.metrics.train_loss) : NOT_SHARED,
     String(one.rounds), decimals(one.seconds, 2), decimals(one.slowest, 2), sized(one.bytes_up), sized(one.bytes_down),
     String(one.missed.length), String(count(one.left_out)), String(count(one.warnings))]));
-  const troubled = order.map((one) => [one, institutionNotes(one)]).filter(([, notes]) => notes.length);
+  const troubles = troublesOf(order);
   const silent = order.filter((one) => one.rounds && !one.shares).length;
   fill(byId("institutions-body"),
-    silent ? el("p", {}, `${plural(silent, "institution")} ${silent === 1 ? "shares" : "share"} no accuracies with the coordinator: ${silent === 1 ? "it counts" : "they count"} for no mean.`) : null,
+    silent ? el("p", {}, `${plural(silent, "institution")} ${silent === 1 ? "shares" : "share"} no accuracies with the coordinator and ${silent === 1 ? "is" : "are"} not in the means.`) : null,
     scrolling("figures of every institution", main),
     el("details", { open: byId("institutions-body").querySelector("details")?.open },
-      el("summary", {}, "All that institutions shared"), sharedMetrics(view, order)),
-    troubled.length ? el("h3", { style: { marginTop: "1.4rem" } }, "What went wrong") : el("p", { class: "quiet" }, "Nobody missed a round, nothing was left out, and no institution warned."),
-    troubled.length ? el("ul", { class: "notes" }, troubled.map(([one, notes]) => el("li", {}, el("strong", {}, fullName(one.name)), el("br"),
-      notes.flatMap((note, index) => index ? [el("br"), note] : [note])))) : null);
+      el("summary", {}, "All shared metrics"), sharedMetrics(view, order)),
+    troubles.length ? el("h3", { style: { marginTop: "1.4rem" } }, "Problems and warnings") : el("p", { class: "quiet" }, "No missed rounds, no refused updates, no warnings."),
+    troubles.length ? el("ul", { class: "notes" }, troubles.map(troubleLine)) : null);
 });

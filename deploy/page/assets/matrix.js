@@ -10,25 +10,33 @@ const rgb = (name) => {
   return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 };
 
+const VALUES_UNTIL = 12; // institutions: a similarity is written into its cell
+const WEIGHTS_SHOWN = 12; // the largest; the others are added up
+
 const setupMatrix = () => {
   const host = byId("matrix"), section = host.closest("section");
   const slider = roundSlider();
   const canvas = el("canvas", { role: "img" });
   const labels = el("div", { class: "labels", "aria-hidden": "true" });
   const band = el("div", { class: "band", "aria-hidden": "true" });
-  const cells = el("div", { class: "cells" }, canvas, band);
+  const values = el("div", { class: "values", "aria-hidden": "true" });
+  const cells = el("div", { class: "cells" }, canvas, values, band);
   const grid = el("div", { class: "matrix" }, labels, cells);
   const readout = el("p", { class: "readout" });
-  const scale = el("span", { class: "scale" }), low = el("span"), high = el("span");
+  const scale = el("span", { class: "scale" }), low = el("span"), high = el("span"), title = el("h3");
   const pick = el("select", { onchange: () => { chosen.from = Number(pick.value); refresh(); } });
   pick._value = () => chosen.from;
-  const shares = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "weights" });
-  const left = el("div", {}, el("h3", {}, "Similarity"),
-    el("p", { class: "key", "aria-hidden": "true" }, el("span", {}, low, scale, high)), grid, readout);
+  const shares = el("div");
+  const left = el("div", {}, title, el("p", { class: "key", "aria-hidden": "true" }, el("span", {}, low, scale, high),
+    el("span", {}, "rows and columns in the same order, similar ones together")), grid, readout);
   host.append(el("div", { class: "controls" }, slider.node), el("div", { class: "pair wide-left" }, left,
     el("div", {}, el("h3", {}, "Who learned from whom"),
       el("div", { class: "controls" }, el("label", {}, "Model of ", pick)), shares)));
-  let now = null;
+  let now = null, row = [];
+  const allWeights = tableBehind(shares.parentElement, "Table of all weights", () => scrolling("table of all weights",
+    table(`Weights α in round ${now?.round ?? data.strongest.round}`, ["institution", "weight", "similarity"].map((title) => ({ title })),
+      row.filter((one) => one.weight !== null).sort((a, b) => b.weight - a.weight)
+        .map((one) => [shortName(data.institutions[one.other].name), percent(one.weight), decimals(one.similarity, 2)]))));
   const value = (i, j) => (i === j ? 1 : asSimilarity(now.similarity[triangle(i, j, now.count)]));
   const behind = tableBehind(left, "Table of the similarities", () => scrolling("table of the similarities",
     table(`Round ${now.round}`, [{ title: "institution" }, ...data.institutions.map((one) => ({ title: shortName(one.name) }))],
@@ -46,6 +54,9 @@ const setupMatrix = () => {
       image.data.set([...mixed, 255], 4 * (i * count + j));
     }
     context.putImageData(image, 0, 0);
+    const dark = (i, j) => { const found = value(i, j); return found !== null && (found - least) / width > 0.5; };
+    fill(values, count > VALUES_UNTIL ? [] : view.institutions.flatMap((_, i) => view.institutions.map((_, j) =>
+      el("span", { class: dark(i, j) ? "dark" : null }, decimals(value(i, j), 2)))));
     canvas.setAttribute("aria-label", `Similarity of ${plural(count, "institution")} in round ${now.round}, from ${least.toFixed(2)} to ${most.toFixed(2)}; similar ones stand together. The table below has the numbers.`);
   };
 
@@ -53,11 +64,9 @@ const setupMatrix = () => {
     const count = view.institutions.length;
     cells.style.maxWidth = `${Math.max(count * 76, 220)}px`;
     const size = cells.clientWidth / count;
+    grid.style.setProperty("--count", count);
     labels.hidden = size < 8.5;
     fill(labels, view.institutions.map((one, index) => el("span", { title: one.name, class: index === chosen.from ? "chosen" : null }, shortened(one.name))));
-    labels.style.gridTemplateRows = `repeat(${count}, ${100 / count}%)`;
-    labels.style.height = `${cells.clientWidth}px`;
-    labels.style.fontSize = `${Math.min(13, Math.max(7.5, size * 0.86))}px`;
     band.style.top = `${(100 * chosen.from) / count}%`;
     band.style.height = `${100 / count}%`;
     band.style.borderWidth = size < 12 ? "1px" : "2px";
@@ -87,17 +96,21 @@ const setupMatrix = () => {
     fillInstitutions(pick, view, null);
     left.hidden = slider.node.hidden = !view.matrices;
     if (!view.matrices) {
-      fill(shares, weightTable(view, view.strongest.weights[chosen.from].map(([other, weight]) => ({ other, weight })), view.strongest.round));
+      row = view.strongest.weights[chosen.from].map(([other, weight]) => ({ other, weight }));
+      fill(shares, weightTable(view, row, view.strongest.round));
+      allWeights();
       return;
     }
     const index = slider.update(view.matrices.rounds);
     now = { count: view.institutions.length, round: view.matrices.rounds[index], similarity: unpack(view.matrices.similarity[index]) };
     low.textContent = view.matrices.low.toFixed(2); high.textContent = `${view.matrices.high.toFixed(2)}, similar`;
     scale.style.background = `linear-gradient(90deg, ${color("paper")}, ${color("accent")})`;
-    paint(view); place(view); behind();
+    title.textContent = `Similarity in round ${now.round}`;
+    place(view); paint(view); behind();
     const weights = unpack(view.matrices.weights[index]);
-    const row = view.institutions.map((_, other) => ({ other, weight: asWeight(weights[chosen.from * now.count + other]), similarity: value(chosen.from, other) }));
+    row = view.institutions.map((_, other) => ({ other, weight: asWeight(weights[chosen.from * now.count + other]), similarity: value(chosen.from, other) }));
     fill(shares, weightTable(view, row, now.round));
+    allWeights();
   });
 };
 
@@ -106,13 +119,16 @@ const weightTable = (view, row, round) => {
   const caption = el("caption", {}, `Weights α in the model that `, shortName(view.institutions[chosen.from].name), ` was sent after round ${round}`);
   if (!rows.length) return el("p", { class: "quiet" }, `No weights are known of round ${round}.`);
   const largest = Math.max(...rows.map((one) => one.weight));
+  const rest = rows.slice(WEIGHTS_SHOWN), together = rest.reduce((sum, one) => sum + one.weight, 0);
+  const compared = rows[0].similarity !== undefined;
   return el("table", {}, caption,
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "institution"), el("th", { scope: "col" }, "weight"),
-      el("td", {}), rows[0].similarity === undefined ? null : el("th", { scope: "col" }, "similarity"))),
-    el("tbody", {}, rows.map((one) => el("tr", {},
+      el("td", {}), compared ? el("th", { scope: "col" }, "similarity") : null)),
+    el("tbody", {}, rows.slice(0, WEIGHTS_SHOWN).map((one) => el("tr", {},
       el("th", { scope: "row" }, shortName(view.institutions[one.other].name), one.other === chosen.from ? el("span", { class: "quiet" }, " itself") : null),
       el("td", {}, percent(one.weight)),
       el("td", { class: "share" }, el("div", { class: one.other === chosen.from ? "own" : null, style: { width: `${(100 * one.weight) / largest}%` } })),
-      one.similarity === undefined ? null : el("td", {}, decimals(one.similarity, 2))))));
+      compared ? el("td", {}, decimals(one.similarity, 2)) : null)),
+    rest.length ? el("tr", {}, el("th", { scope: "row", class: "quiet" }, plural(rest.length, "other")), el("td", {}, percent(together)), el("td", {}), compared ? el("td", {}) : null) : null));
 };
 setupMatrix();

@@ -4,7 +4,7 @@ const ownFigure = (view, title) => view.metrics.find((one) => one.title === titl
 
 sections.push((view) => {
   const accuracy = ownFigure(view, "accuracy"), largest = ownFigure(view, "share of the largest class");
-  byId("title").replaceChildren("The model of ", fullName(view.institution));
+  byId("title").replaceChildren("The model of ", fullName(view.institution), known(accuracy) ? ` reaches ${percent(accuracy)} on test nodes` : "");
   document.title = `${view.institution}: ${view.run}`;
   fill(byId("meta"), el("li", {}, "federation ", fullName(view.federation)), el("li", {}, "run ", fullName(view.run)),
     el("li", {}, `method ${view.method_title}`), el("li", {}, `best round ${view.best_round} of ${view.planned}`),
@@ -13,12 +13,12 @@ sections.push((view) => {
   const show = (value) => decimals(value, 3);
   fill(byId("model"),
     el("dl", { class: "figures" },
-      figure("Test accuracy", percent(accuracy, "not measured"), known(largest) ? `the largest class alone has ${percent(largest)}` : null, true),
+      figure("Test accuracy", percent(accuracy, "not measured"), known(largest) ? `always predicting the largest class: ${percent(largest)}` : null, true),
       figure("Balanced accuracy", percent(ownFigure(view, "balanced accuracy"), "–"), "mean recall over classes"),
       figure("Privacy spent", view.budget?.units.length ? `ε ${significant(Math.max(...view.budget.units.map(([, value]) => value)))}` : "–",
-        view.budget?.limit ? `of ${significant(view.budget.limit)} allowed, in all runs` : "in all runs of this data; no limit is set")),
-    view.warnings.map((text) => el("p", { class: "bad" }, plainText(text))),
-    view.metrics.length ? scrolling("metrics", table("Of the best model; in brackets 95 % intervals over nodes",
+        view.budget?.limit ? `of ${significant(view.budget.limit)} allowed, over all runs` : "over all runs of this data; no limit is set")),
+    view.warnings.map((text) => el("p", { class: "bad" }, capitalised(plainText(text)))),
+    view.metrics.length ? scrolling("metrics", table("The model of the best round; 95 % intervals by resampling test nodes",
       ["metric", "validation", "test", "interval"].map((title) => ({ title })),
       view.metrics.map((one) => [one.title, show(one.val), show(one.test),
         one.interval ? `[${show(one.interval[0])}, ${show(one.interval[1])}]` : "–"]), { class: "narrow" })) : null);
@@ -38,7 +38,7 @@ const setupOwnRounds = () => {
     { title: "Accuracy", key: [["", "test"], ["one", "validation"], ["best", "best round"]] },
     { title: "Training loss" }]);
   const behind = tableBehind(host, "Table of the curves", () => scrolling("table of the curves",
-    table("Measured here", ["round", "validation", "test", "loss"].map((title) => ({ title })), data.curves.rounds.map((round, at) =>
+    table("Measured at this institution", ["round", "validation", "test", "loss"].map((title) => ({ title })), data.curves.rounds.map((round, at) =>
       [String(round), percent(data.curves.val[at], "–"), percent(data.curves.test[at], "–"), decimals(data.curves.loss[at])]))));
   sections.push((view) => {
     const { rounds, val, test, loss } = view.curves, marks = [{ x: view.best_round, text: `best ${view.best_round}`, dashed: true }];
@@ -59,7 +59,7 @@ sections.push((view) => {
       count.toLocaleString("en"), el("small", { class: "quiet" }, ` ${Math.round(100 * share)} %`));
   };
   fill(byId("confusion"), scrolling("confusion matrix", el("table", { class: "confusion" },
-    el("caption", {}, `${plural(nodes, "node")} of ${split}: a row for each true class, a column for each predicted one; shares of the row`),
+    el("caption", {}, `${plural(nodes, `${split} node`)}; rows: true class, columns: predicted class, with the share of the row`),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "true class"), view.classes.map((name) => el("th", { scope: "col" }, shortName(name))))),
     el("tbody", {}, confusion.map((row, at) => el("tr", {}, el("th", { scope: "row" }, shortName(view.classes[at])), row.map((count) => cell(count, row))))))));
 });

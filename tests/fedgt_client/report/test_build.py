@@ -55,8 +55,18 @@ def test_what_left_is_in_the_ledger(kit: Path) -> None:
     assert (view.budget.uploads, view.budget.uploads_here) == (3, 3)
     assert view.budget.counts == [1, 2, 3]
     assert view.budget.epsilon == sorted(view.budget.epsilon)
-    assert any(one.arrays == "global_nodes" and "laplace" in one.protection for one in view.left)
+    # The curve ends at what the table says.
+    assert view.budget.epsilon[-1] == max(value for _, value in view.budget.units)
+    assert any(one.arrays == "global_nodes" and "Laplace" in one.protection for one in view.left)
     assert all((one.first, one.last, one.uploads) == (1, 3, 3) for one in view.left)
+
+
+@pytest.mark.parametrize(("own", "shown"), [(7.0, 7.0), (0.0, 0.0)])
+def test_the_limit_is_that_of_the_policy(kit: Path, own: float, shown: float) -> None:
+    source = open_source(kit)
+    view = build_own_view(source, None, method_title="FedGT", settings=[], own_budget=own)
+    assert view.budget is not None
+    assert view.budget.limit == shown
 
 
 def test_without_its_data_it_says_so(kit: Path) -> None:
