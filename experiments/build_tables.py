@@ -85,7 +85,7 @@ def _record_notes(item: Experiment, records: Records) -> list[str]:
     notes = []
     if len(records) < len(item.jobs):
         notes.append(
-            f"{len(records)} of {len(item.jobs)} runs are finished; what is not is left empty."
+            f"{len(records)} of {len(item.jobs)} runs are finished; cells without runs are empty."
         )
     commits = {record.get("code", {}).get("commit") for record in records.values()}
     if len(commits) > 1:

@@ -26,7 +26,7 @@ from shared.errors import FedGTError
 from shared.files import atomic_file
 
 app = typer.Typer(
-    help="Run and show the paper's tables and figures.", no_args_is_help=True, add_completion=False
+    help="Run and show the paper's tables.", no_args_is_help=True, add_completion=False
 )
 
 Results = Annotated[Path, typer.Option(help="Folder of the records.", show_default=False)]

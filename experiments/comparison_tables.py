@@ -52,15 +52,15 @@ def paired_table(item: Experiment, records: Records, own: str = "fedgt") -> Tabl
         rows.append(Row(label_of(name), (*entries, *(interval or [Entry()] * 3), *counts)))
     columns = [Column(heading) for heading in grid.headings()]
     columns += [Column("mean"), Column("95 % from"), Column("to")]
-    columns += [Column("cells surely above", 0), Column("surely below", 0)]
+    columns += [Column("cells above", 0), Column("cells below", 0)]
     notes = (
-        f"Test accuracy of {label_of(own)} less that of each row, in points, paired by seed, ± "
+        f"Test accuracy of {label_of(own)} minus that of each row, in points, paired by seed, ± "
         "standard deviation over the seeds. The interval of the mean over all cells is a "
-        "bootstrap over datasets and, within each, seeds. Surely: p < .05 of the paired t-test "
-        f"after Holm's correction for {len(tested)} comparisons; an interval that holds 0 shows "
-        "no difference.",
+        "bootstrap over datasets and, within each, seeds. Cells above and below: significant, "
+        f"p < .05 in the paired t-test after Holm's correction for {len(tested)} comparisons. An "
+        "interval that contains 0 shows no difference.",
     )
-    return Table(f"{item.title}: differences", "less", tuple(columns), tuple(rows), notes)
+    return Table(f"{item.title}: differences", "minus", tuple(columns), tuple(rows), notes)
 
 
 def way_table(item: Experiment, records: Records) -> Table:

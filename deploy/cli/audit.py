@@ -26,7 +26,7 @@ def audit(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Attack a run's uploads as its coordinator could.
+    """Attack a run's uploads as a coordinator.
 
     The run is played again in this process with the data that it had, and what is guessed of
     labels, members and features is compared with the truth. The result is audit.json in the

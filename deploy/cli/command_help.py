@@ -20,6 +20,18 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Research": ("experiment", "bench"),
 }
 _OTHERS = "Others"
+# Related commands share a line of the list, so that all fit on a screen of 24 lines.
+_TOGETHER: dict[tuple[str, ...], str] = {
+    ("report", "watch"): "The page of a run: as a file, or live",
+    ("results", "track"): "Its numbers: a table, TensorBoard or MLflow",
+    ("audit", "config"): "Attack its uploads; print all its settings",
+    ("evaluate", "export"): "Measure and calibrate a model; export it",
+    ("doctor", "policy"): "Check a kit; show what an institution allows",
+    ("launch", "resume", "rejoin"): "Train a deployed federation; continue its run",
+    ("runs", "follow", "stop"): "List a coordinator's runs, follow or stop one",
+    ("backup", "restore", "clean"): "Save and restore a kit; free disk space",
+    ("experiment", "bench"): "The paper's tables; speed and memory",
+}
 
 # One command each. The tables, runs and kits that they name
 # are those of docs/tutorial.md.
@@ -80,9 +92,9 @@ EXAMPLES: dict[str, str] = {
     "bench import": "fedgt bench import --nodes 1000 --edges 5000",
     "bench docs": "fedgt bench docs --check",
 }
-_GROUP_WIDTH, _NAME_WIDTH = 11, 12
+_GROUP_WIDTH, _NAME_WIDTH = 11, 24
 _EXAMPLE_WIDTH = 74
-SUMMARY_WIDTH = 80 - _GROUP_WIDTH - _NAME_WIDTH  # characters of a command's line in the list
+SUMMARY_WIDTH = 80 - _GROUP_WIDTH - _NAME_WIDTH  # characters of a line in the list
 
 
 def with_examples(command: click.Command, path: str) -> click.Command:
@@ -121,16 +133,24 @@ def commands_below(command: click.Command, path: str) -> Iterator[tuple[str, cli
 
 
 def command_list(commands: Mapping[str, click.Command]) -> str:
-    """Return the commands by groups, a line each."""
+    """Return the commands by groups, related ones on one line."""
     grouped = {name for names in GROUPS.values() for name in names}
     rest = tuple(name for name in commands if name not in grouped)
     lines = []
     for group, names in {**GROUPS, _OTHERS: rest}.items():
-        present = [name for name in names if name in commands]
-        for name in present:
-            title = click.style(
-                (group if name == present[0] else "").ljust(_GROUP_WIDTH), bold=True
-            )
-            shown = click.style(name.ljust(_NAME_WIDTH), fg="cyan")
-            lines.append(f"{title}{shown}{commands[name].get_short_help_str(SUMMARY_WIDTH)}")
+        title = group
+        for row in _rows([name for name in names if name in commands]):
+            head = click.style(title.ljust(_GROUP_WIDTH), bold=True)
+            shown = click.style(", ".join(row).ljust(_NAME_WIDTH), fg="cyan")
+            text = _TOGETHER.get(row) or commands[row[0]].get_short_help_str(SUMMARY_WIDTH)
+            lines.append(f"{head}{shown}{text.rstrip('.')}")
+            title = ""
     return "\n".join(lines)
+
+
+def _rows(names: list[str]) -> list[tuple[str, ...]]:
+    """Return commands that stand together where all of them are there, and each other by itself."""
+    found = [row for row in _TOGETHER if set(row) <= set(names)]
+    rows = {row[0]: row for row in found}
+    later = {name for row in found for name in row[1:]}
+    return [rows.get(name, (name,)) for name in names if name not in later]

@@ -22,11 +22,11 @@ ENTRY_POINTS = "fedgt.commands"
 _COMMANDS = {
     "demo": (
         "deploy.cli.demo:demo",
-        "Train banks alone and together with FedGT, and compare.",
+        "Train banks alone and together, and compare.",
     ),
     "run": (
         "deploy.cli.run:run",
-        "Train a federation of institutions on this machine.",
+        "Train a federation on this machine.",
     ),
     "report": (
         "deploy.cli.report:report",
@@ -34,11 +34,11 @@ _COMMANDS = {
     ),
     "watch": (
         "deploy.cli.watch:watch",
-        "Show a run's page here while its rounds finish.",
+        "Serve a run's page while rounds finish.",
     ),
     "track": (
         "deploy.cli.track:track",
-        "Write a run's numbers to TensorBoard or MLflow.",
+        "Write a run to TensorBoard or MLflow.",
     ),
     "results": (
         "deploy.cli.results:results",
@@ -46,27 +46,27 @@ _COMMANDS = {
     ),
     "audit": (
         "deploy.cli.audit:audit",
-        "Attack a run's uploads as its coordinator could.",
+        "Attack a run's uploads as a coordinator.",
     ),
     "config": (
         "deploy.cli.config:config",
-        "Print every setting of a run with its meaning.",
+        "Print all settings with their meaning.",
     ),
     "data": (
         "deploy.cli.data:app",
-        "Datasets, partitions, and an institution's own tables.",
+        "Datasets, partitions and own tables.",
     ),
     "predict": (
         "deploy.cli.predict:predict",
-        "Predict classes of nodes with an institution's model.",
+        "Predict classes with an institution's model.",
     ),
     "evaluate": (
         "deploy.cli.evaluate:evaluate",
-        "Measure and calibrate a model; choose a threshold.",
+        "Measure and calibrate a model.",
     ),
     "export": (
         "deploy.cli.export:export",
-        "Export an institution's model with a model card.",
+        "Export an institution's model with a card.",
     ),
     "explain": (
         "deploy.cli.explain:explain",
@@ -74,27 +74,27 @@ _COMMANDS = {
     ),
     "provision": (
         "deploy.cli.provision:app",
-        "Make keys, certificates and scripts for every machine.",
+        "Make keys, certificates and scripts.",
     ),
     "doctor": (
         "deploy.cli.doctor:doctor",
-        "Check a kit, and say what is to be done.",
+        "Check a kit and say how to fix it.",
     ),
     "policy": (
         "deploy.cli.policy:app",
-        "Tell what an institution allows a run.",
+        "Show what an institution allows a run.",
     ),
     "outbound": (
         "deploy.cli.outbound:outbound",
-        "List all that ever left an institution.",
+        "List all uploads of an institution.",
     ),
     "rejoin": (
         "deploy.cli.rejoin:rejoin",
-        "Take part again in a run whose state is lost here.",
+        "Rejoin a run whose state is lost here.",
     ),
     "launch": (
         "deploy.cli.coordinator:launch",
-        "Train the federation whose SuperLink runs here.",
+        "Train a deployed federation.",
     ),
     "resume": (
         "deploy.cli.coordinator:resume",
@@ -114,34 +114,34 @@ _COMMANDS = {
     ),
     "status": (
         "deploy.cli.operate:status",
-        "Show how a kit is doing: connection, round, disk, budget.",
+        "Show a kit's connection, round, disk, budget.",
     ),
     "backup": (
         "deploy.cli.operate:backup",
-        "Save a kit with its keys, runs and state in one file.",
+        "Save a kit, with its keys, in one file.",
     ),
     "restore": (
         "deploy.cli.operate:restore",
-        "Restore a kit from a backup, in a folder of its own.",
+        "Restore a kit from a backup.",
     ),
     "clean": (
         "deploy.cli.operate:clean",
-        "Show what a kit no longer needs; --delete deletes it.",
+        "Show or delete what a kit no longer needs.",
     ),
 }
 # What the kits' scripts call, and nobody types.
 _HIDDEN = {"log": ("deploy.cli.log:log", "Pass on what comes in, and keep it in files.")}
 # Commands of a package that may not be installed.
 _ELSEWHERE = {
-    "experiment": "Run and show the paper's tables and figures.",
-    "bench": "Measure speed and memory beside peers and limits.",
+    "experiment": "Run and show the paper's tables.",
+    "bench": "Measure speed and memory.",
 }
 _HOW_TO_INSTALL = (
     "'fedgt {}' is part of the sources: in their folder, pip install --editable ./experiments"
 )
 _END = """
 
-'fedgt COMMAND --help' says more, with an example. Documents: docs/ in the sources.
+'fedgt COMMAND --help' has options and an example. Documentation: docs/
 """
 
 

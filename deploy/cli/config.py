@@ -20,7 +20,7 @@ def config(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print every setting of a run with its meaning.
+    """Print all settings with their meaning.
 
     As a TOML file, for run.toml of a kit and for 'flwr run --run-config FILE'.
     """

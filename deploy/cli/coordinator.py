@@ -41,11 +41,11 @@ def launch(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train the federation whose SuperLink runs here.
+    """Train a deployed federation.
 
-    'run.sh' of the kit does it. Exit codes: 0 the run finished, 1 it failed,
-    2 it could not be started, 3 it gave up because too few institutions were
-    there (resume continues it).
+    The kit's 'run.sh' calls this; its SuperLink must be running here. Exit
+    codes: 0 the run finished, 1 it failed, 2 it could not be started, 3 it
+    gave up because there were too few institutions (resume continues it).
     """
     config = read_settings(settings)
     if replace:

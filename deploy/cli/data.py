@@ -16,7 +16,7 @@ from fedgt_client.graph import Graph
 from shared.errors import FedGTError
 
 app = typer.Typer(
-    help="Datasets, partitions, and an institution's own tables.",
+    help="Datasets, partitions and own tables.",
     no_args_is_help=True,
     add_completion=False,
 )

@@ -168,7 +168,7 @@ def merge(
         return
     _print_schema(f"Merged schema of {len(schemas)} proposals", merged.schema, out)
     if differing := _differing(proposals.values(), merged.schema):
-        print_note(f"proposals differ, now as said: {fold(differing)}")
+        print_note(f"proposals differ; the merged schema has: {fold(differing)}")
     if merged.omitted:
         listed = [f"{name!r} (not in {file})" for name, file in merged.omitted.items()]
         print_note(f"left out, as not all proposals have them: {fold(listed)}")

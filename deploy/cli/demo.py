@@ -52,7 +52,7 @@ def demo(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Train banks alone and together with FedGT, and compare.
+    """Train banks alone and together, and compare.
 
     Six banks in Flower's simulation, or with --deploy three that are started
     and connected as on machines of their own. Nothing is left running.

@@ -20,7 +20,7 @@ def doctor(
     only: Annotated[str, typer.Option(metavar="NAME", help="Ask this question alone.")] = "",
     json: Json = False,
 ) -> None:
-    """Check a kit, and say what is to be done.
+    """Check a kit and say how to fix it.
 
     At the coordinator: keys, certificates and their expiry, clock, disk, ports.
 

@@ -31,7 +31,7 @@ def evaluate(
     institution: Institution = "",
     json: Json = False,
 ) -> None:
-    """Measure and calibrate a model; choose a threshold.
+    """Measure and calibrate a model.
 
     Temperature and threshold are chosen on the validation nodes and kept
     beside the model, where 'predict' and 'export' find them. A threshold

@@ -22,7 +22,7 @@ def export(
     institution: Institution = "",
     json: Json = False,
 ) -> None:
-    """Export an institution's model with a model card.
+    """Export an institution's model with a card.
 
     Safetensors and JSON. On another machine, 'fedgt predict FOLDER --data
     GRAPH' gives the same scores. The threshold is the one that 'fedgt

@@ -30,7 +30,7 @@ def status(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show how a kit is doing: connection, round, disk, budget.
+    """Show a kit's connection, round, disk, budget.
 
     The exit code is 0 where all is well, 1 for a warning, 2 for a failure.
     The file for Prometheus is that of node_exporter's textfile collector.
@@ -71,7 +71,7 @@ def backup(
     data: Annotated[bool, typer.Option(help="With the institution's data folder.")] = True,
     json: Json = False,
 ) -> None:
-    """Save a kit with its keys, runs and state in one file.
+    """Save a kit, with its keys, in one file.
 
     It may be in use meanwhile. The file is as secret as the kit: it holds the
     private key, and an institution's data unless '--no-data' leaves it out.
@@ -88,7 +88,7 @@ def restore(
     source: Annotated[Path, typer.Argument(help="The file that 'fedgt backup' wrote.")],
     folder: Annotated[Path, typer.Argument(help="An empty folder, or one to make.")],
 ) -> None:
-    """Restore a kit from a backup, in a folder of its own.
+    """Restore a kit from a backup.
 
     Every file is compared with what was backed up before any is put in place.
     """
@@ -111,7 +111,7 @@ def clean(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what a kit no longer needs; --delete deletes it.
+    """Show or delete what a kit no longer needs.
 
     Never keys, settings, records or ledgers; journals, results and best models only of runs that
     were set aside for another one of their name.

@@ -43,7 +43,7 @@ def outbound(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List all that ever left an institution.
+    """List all uploads of an institution.
 
     Arrays, metrics, facts and reasons of errors: when, run, round, name, shape,
     bytes, norm of an array or value, and the noise that it had. A reply is

@@ -16,7 +16,7 @@ from shared.errors import FedGTError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Tell what an institution allows a run.",
+    help="Show what an institution allows a run.",
     add_completion=False,
 )
 

@@ -40,7 +40,7 @@ def predict(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Predict classes of nodes with an institution's model.
+    """Predict classes with an institution's model.
 
     A row for each node: its id, the predicted class, a probability for each
     class, whether it has a label, its split in training, whether it has a

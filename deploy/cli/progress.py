@@ -14,6 +14,7 @@ from fedgt_server.events import RoundEvent
 from fedgt_server.round_loop import Observer
 
 _LINES = 10  # in all, where there is no terminal
+_REMEMBERED = 10_000  # log lines that are not printed again
 
 
 def log_warnings(console: Console) -> None:
@@ -54,15 +55,21 @@ def _preparation_lines(console: Console) -> Iterator[None]:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints log lines above the bar, where there is one."""
+    """Prints log lines above the bar, where there is one; each text once."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a line."""
-        self._console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
+        """Print a line; a warning of every round, such as 'kept its own model', only at first."""
+        text = record.getMessage()
+        if text in self._printed:
+            return
+        if len(self._printed) < _REMEMBERED:
+            self._printed.add(text)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _line(console: Console, title: str, rounds: int, event: RoundEvent) -> None:

@@ -31,7 +31,7 @@ class _MakeUnlessNamed(TyperGroup):
 
 app = typer.Typer(
     cls=_MakeUnlessNamed,
-    help="Make keys, certificates and scripts for every machine.",
+    help="Make keys, certificates and scripts.",
     no_args_is_help=True,
     add_completion=False,
 )

@@ -15,7 +15,7 @@ def rejoin(
     kit: Annotated[Path, typer.Argument(help="The institution's kit.")],
     run: Annotated[str, typer.Option(help="The name of the run.")],
 ) -> None:
-    """Take part again in a run whose state is lost here.
+    """Rejoin a run whose state is lost here.
 
     The model goes on from what the coordinator sends, the optimiser begins
     anew, and earlier uploads are missing in this institution's own account of

@@ -75,7 +75,7 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Train a federation of institutions on this machine.
+    """Train a federation on this machine.
 
     Of a dataset that is divided among them, or of own graphs, as a rehearsal.
     The folder of results has each institution's best model.

@@ -35,7 +35,7 @@ def track(
         bool, typer.Option("--allow-remote", help="Let MLflow be on another machine.")
     ] = False,
 ) -> None:
-    """Write a run's numbers to TensorBoard or MLflow.
+    """Write a run to TensorBoard or MLflow.
 
     Metrics are named by whose they are: institution/bank-a/val_accuracy. All of
     it stays on this machine unless --allow-remote says otherwise.

@@ -26,7 +26,7 @@ def watch(
         Path | None, typer.Option(help="A run of method 'local' on the same data, to compare.")
     ] = None,
 ) -> None:
-    """Show a run's page here while its rounds finish.
+    """Serve a run's page while rounds finish.
 
     Ctrl-C ends it, the run goes on. It only shows, and only to this machine. From another one:
     ssh -L 8765:127.0.0.1:8765 HOST, then open http://127.0.0.1:8765/ there.

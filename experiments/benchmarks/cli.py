@@ -13,7 +13,7 @@ from shared.errors import FedGTError
 from shared.files import atomic_file
 
 app = typer.Typer(
-    help="Measure speed and memory beside peers and limits.",
+    help="Measure speed and memory.",
     no_args_is_help=True,
     add_completion=False,
 )

@@ -27,3 +27,12 @@ def test_nothing_is_shown_with_json(capsys: pytest.CaptureFixture[str]) -> None:
         logger.info("preparing: PPR 40 %, 12 s left")
     assert stream.getvalue() == ""
     assert capsys.readouterr().err == ""
+
+
+def test_a_warning_of_every_round_is_printed_once() -> None:
+    stream = io.StringIO()
+    with round_progress(Console(file=stream, width=100), "fedgt", 3, show=True):
+        for _ in range(3):
+            logger.info("bank-a: kept its own model")
+        logger.info("bank-b: kept its own model")
+    assert stream.getvalue().count("kept its own model") == 2
