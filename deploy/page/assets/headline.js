@@ -21,8 +21,8 @@ const figures = (view) => {
   return [
     figure("Mean test accuracy", percent(view.test), best ? `at the best validation, ${best}` : null, true),
     figure("Alone", percent(view.alone, "not measured"), known(view.alone) ? "the same model without exchange" : "fedgt run --compare local measures it"),
-    gains.length && known(view.alone) && known(view.test) ? figure("Difference", points(view.test - view.alone),
-      `points; ${better} ${better === 1 ? "gains" : "gain"}, ${worse} ${worse === 1 ? "loses" : "lose"}${gains.length > better + worse ? `, ${gains.length - better - worse} equal` : ""}`) : null,
+    gains.length ? figure("Mean difference", points(meanGain(view)),
+      `points${gains.length < view.institutions.length ? ` over ${plural(gains.length, "institution")}` : ""}; ${better} ${better === 1 ? "gains" : "gain"}, ${worse} ${worse === 1 ? "loses" : "lose"}${gains.length > better + worse ? `, ${gains.length - better - worse} equal` : ""}`) : null,
     figure("Mean validation accuracy", percent(view.val), null),
     known(view.privacy?.spent?.epsilon_coordinate_total) ? figure("Privacy spent", `ε ${significant(view.privacy.spent.epsilon_coordinate_total)}`,
       view.privacy.spent.private ? "per coordinate, over all uploads" : "not private: the noise was seeded") : null,
@@ -73,7 +73,7 @@ const dumbbells = (view, rows) => {
       known(one.gain) ? points(one.gain) : "–") : null);
   const ticks = el("div", { class: "track", "aria-hidden": "true" },
     axis.ticks.map((value) => el("span", { class: "tick", style: { left: axis.place(value) } }, `${Math.round(100 * value)} %`)));
-  const mean = { name: "mean", test: view.test, alone: view.alone, gain: gainOf(view) };
+  const mean = { name: "mean", test: view.test, alone: view.alone, gain: meanGain(view) };
   return el("table", { class: rows.length > DENSE ? "dumbbell dense" : "dumbbell" },
     el("caption", {}, withAlone ? "Test accuracy of every institution, largest gain first" : "Test accuracy of every institution"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "institution"),

@@ -8,11 +8,11 @@ const troublesOf = (order) => {
     found.get(key).of.push([name, rounds]);
   };
   for (const one of order) {
-    if (one.missed.length) add("missed", "did not answer in time, or was refused", one.name, `${plural(one.missed.length, "round")}: ${ranges(one.missed)}`);
-    for (const note of one.left_out) add("refused", note.text, one.name, roundsOf(note));
+    if (one.missed.length) add("missed", "no usable update in these rounds", one.name, `${plural(one.missed.length, "round")}: ${ranges(one.missed)}`);
+    for (const note of one.left_out) add("left out", note.text, one.name, roundsOf(note));
     for (const note of one.warnings) add("warning", note.text, one.name, roundsOf(note));
   }
-  return ["missed", "refused", "warning"].flatMap((kind) => [...found.values()].filter((one) => one.kind === kind));
+  return ["missed", "left out", "warning"].flatMap((kind) => [...found.values()].filter((one) => one.kind === kind));
 };
 
 const troubleLine = ({ kind, text, of }) => el("li", {},
@@ -29,7 +29,7 @@ const sharedMetrics = (view, order) => {
 
 sections.push((view) => {
   const order = [...view.institutions].sort((a, b) => (a.name < b.name ? -1 : 1));
-  const columns = ["institution", "validation", "test", "loss", "rounds", "s per round", "slowest, s", "sent", "received", "missed", "refused", "warnings"];
+  const columns = ["institution", "validation", "test", "loss", "rounds", "s per round", "slowest, s", "sent", "received", "missed", "left out", "warnings"];
   const count = (notes) => notes.reduce((sum, note) => sum + note.count, 0);
   const main = table("Accuracies in the best round (no answer: it took no part in that round), training loss in its last", columns.map((title) => ({ title })), order.map((one) => [
     shortName(one.name), measured(one, one.val), measured(one, one.test), known(one.metrics.train_loss) ? decimals(one.metrics.train_loss) : NOT_SHARED,
@@ -42,6 +42,6 @@ sections.push((view) => {
     scrolling("figures of every institution", main),
     el("details", { open: byId("institutions-body").querySelector("details")?.open },
       el("summary", {}, "All shared metrics"), sharedMetrics(view, order)),
-    troubles.length ? el("h3", { style: { marginTop: "1.4rem" } }, "Problems and warnings") : el("p", { class: "quiet" }, "No missed rounds, no refused updates, no warnings."),
+    troubles.length ? el("h3", { style: { marginTop: "1.4rem" } }, "Problems and warnings") : el("p", { class: "quiet" }, "No missed rounds, no updates left out, no warnings."),
     troubles.length ? el("ul", { class: "notes" }, troubles.map(troubleLine)) : null);
 });

@@ -8,4 +8,9 @@ const update = (fresh) => {
   byId("main").dataset.shown = "yes";
 };
 const refresh = () => { if (data) update(data); };
+// Over those that can be compared: who shares nothing counts on neither side.
+const meanGain = (view) => {
+  const gains = view.institutions.map(gainOf).filter(known);
+  return gains.length ? gains.reduce((a, b) => a + b, 0) / gains.length : null;
+};
 const gainOf = (one) => (known(one.test) && known(one.alone) ? one.test - one.alone : null);

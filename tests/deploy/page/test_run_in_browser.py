@@ -65,7 +65,7 @@ def test_a_real_run_with_faults(faulty: Path, browser: Any, width: int, scheme: 
         assert tab.width <= width
         troubles = tab.text("#institutions-body")
         assert "institution-01 (2 rounds: 3, 4)" in troubles
-        assert "refused: " in troubles
+        assert "left out: " in troubles
         assert "1 institution shares no accuracies" in troubles
         assert "not shared" in tab.text("#headline")
         assert tab.not_reached_by_keys() == []
