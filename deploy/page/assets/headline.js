@@ -20,7 +20,7 @@ const figures = (view) => {
   const best = view.best_round ? `round ${view.best_round} of ${view.planned}` : null;
   return [
     figure("Mean test accuracy", percent(view.test), best ? `at the best validation, ${best}` : null, true),
-    figure("Alone", percent(view.alone, "not measured"), known(view.alone) ? "the same model without exchange" : "fedgt run --compare local measures it"),
+    figure("Alone", percent(meanAlone(view), "not measured"), known(view.alone) ? "the same model without exchange" : "fedgt run --compare local measures it"),
     gains.length ? figure("Mean difference", points(meanGain(view)),
       `points${gains.length < view.institutions.length ? ` over ${plural(gains.length, "institution")}` : ""}; ${better} ${better === 1 ? "gains" : "gain"}, ${worse} ${worse === 1 ? "loses" : "lose"}${gains.length > better + worse ? `, ${gains.length - better - worse} equal` : ""}`) : null,
     figure("Mean validation accuracy", percent(view.val), null),
@@ -73,7 +73,7 @@ const dumbbells = (view, rows) => {
       known(one.gain) ? points(one.gain) : "–") : null);
   const ticks = el("div", { class: "track", "aria-hidden": "true" },
     axis.ticks.map((value) => el("span", { class: "tick", style: { left: axis.place(value) } }, `${Math.round(100 * value)} %`)));
-  const mean = { name: "mean", test: view.test, alone: view.alone, gain: meanGain(view) };
+  const mean = { name: "mean", test: view.test, alone: meanAlone(view), gain: meanGain(view) };
   return el("table", { class: rows.length > DENSE ? "dumbbell dense" : "dumbbell" },
     el("caption", {}, withAlone ? "Test accuracy of every institution, largest gain first" : "Test accuracy of every institution"),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "institution"),

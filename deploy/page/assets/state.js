@@ -9,8 +9,10 @@ const update = (fresh) => {
 };
 const refresh = () => { if (data) update(data); };
 // Over those that can be compared: who shares nothing counts on neither side.
-const meanGain = (view) => {
-  const gains = view.institutions.map(gainOf).filter(known);
-  return gains.length ? gains.reduce((a, b) => a + b, 0) / gains.length : null;
+const meanOf = (view, value) => {
+  const values = view.institutions.filter((one) => known(gainOf(one))).map(value);
+  return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
 };
+const meanGain = (view) => meanOf(view, gainOf);
+const meanAlone = (view) => meanOf(view, (one) => one.alone) ?? view.alone;
 const gainOf = (one) => (known(one.test) && known(one.alone) ? one.test - one.alone : null);
