@@ -76,7 +76,8 @@ def play(place: Path, policy: dict[str, Any], **values: Scalar) -> tuple[Wire, R
     )
     nodes = []
     for seed, name in enumerate(NAMES):
-        two_groups(60, seed=seed).save(place / name / "data")
+        if not (place / name / "data").exists():
+            two_groups(60, seed=seed).save(place / name / "data")
         node = NodeConfig(
             institution=name,
             data_dir=str(place / name / "data"),
@@ -86,7 +87,7 @@ def play(place: Path, policy: dict[str, Any], **values: Scalar) -> tuple[Wire, R
         )
         nodes.append(node.to_flower())
     wire = Wire(nodes, config)
-    RoundLoop(wire, FedGTStrategy(config), place / "first").run()
+    RoundLoop(wire, FedGTStrategy(config), place / config.run_name).run()
     return wire, config
 
 
@@ -204,6 +205,18 @@ def test_a_run_whose_accuracies_nobody_shares(tmp_path: Path) -> None:
         best = state.best()
         assert best is not None
         assert best.round_number == 1 + measured.index(max(measured))
+
+
+def test_a_ledger_holds_all_that_left(tmp_path: Path) -> None:
+    """With a budget, an institution goes on only where its ledger lacks nothing."""
+    play(tmp_path, {"privacy-budget": 1000.0})
+    clients.clear()
+    play(tmp_path, {"privacy-budget": 1000.0}, run_name="second")
+    for ledger in tmp_path.glob("*/state/ledger/*.jsonl"):
+        ledger.write_bytes(b"".join(ledger.read_bytes().splitlines(keepends=True)[1:]))
+    clients.clear()
+    with pytest.raises(Exception, match="lacks 1 uploads that left"):
+        play(tmp_path, {"privacy-budget": 1000.0}, run_name="third", give_up_after=0.5)
 
 
 def test_what_was_refused_stands_in_the_record(tmp_path: Path) -> None:
