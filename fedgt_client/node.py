@@ -16,6 +16,7 @@ from fedgt_client.policy import Policy
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
+_DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _CONTENT_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 # What the supernode itself goes by, and the app need not know.
 _FOR_THE_SUPERNODE = {"approved", "app_user"}
@@ -88,6 +89,21 @@ class NodeConfig(BaseModel):
     def _parse_policy(cls, given: Any) -> Any:
         """Take a table, or that table as JSON: Flower passes on single values alone."""
         return json.loads(given) if isinstance(given, str) else given
+
+    @field_validator("device")
+    @classmethod
+    def _check_device(cls, device: str) -> str:
+        if not _DEVICE.fullmatch(device):
+            raise ValueError("expected auto, cpu, cuda or cuda:N")
+        return device
+
+    @field_validator("threads", "memory_budget_mb", "worker_idle", mode="before")
+    @classmethod
+    def _refuse_truth_values(cls, given: Any) -> Any:
+        """Refuse true, which would be 1."""
+        if isinstance(given, bool):
+            raise ValueError("expected a number")  # noqa: TRY004  (pydantic takes this one)
+        return given
 
     @field_validator("approved")
     @classmethod
@@ -194,6 +210,9 @@ def _first_error(error: ValidationError) -> str:
         table, key = "[policy] of ", str(first["loc"][1])
     if first["type"] == "extra_forbidden":
         fields = (Policy if table else NodeConfig).model_fields
+        other, place = (NodeConfig, "above [policy]") if table else (Policy, "below [policy]")
+        if key in map(_kebab, other.model_fields):
+            return f"{table}the node config has no key '{key}': it belongs {place}"
         return f"{table}the node config has no key '{key}': {_nearest(key, fields)}"
     shown = f"{message[0].lower()}{message[1:]}"
     return f"{key} is {first['input']!r} in {table}the node config: {shown}"

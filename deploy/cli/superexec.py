@@ -2,12 +2,14 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.app_user import find_app_user, flower_home
 from deploy.approval.approved_code import ApprovedCode
 from deploy.flower.superexec import App, AppProcess, ProcessUser, run_superexec
 from deploy.node_file import read_node_file
+from fedgt_server.parent import end_with_parent
 from shared.errors import FedGTError
 
 
@@ -17,6 +19,7 @@ def main() -> None:
     parser.add_argument("--app", type=App, required=True)
     parser.add_argument("--node-file", type=Path)
     options, sys.argv[1:] = parser.parse_known_args()
+    _end_with_parent(sys.argv[1:])
     try:
         if options.app is App.server:
             run_superexec(AppProcess(App.server, ["flwr-serverapp"]))
@@ -24,6 +27,19 @@ def main() -> None:
             run_superexec(_client_process(options.node_file))
     except FedGTError as error:
         sys.exit(f"fedgt-superexec: {error}")
+
+
+def _end_with_parent(arguments: Sequence[str]) -> None:
+    """End with the supernode or SuperLink.
+
+    Flower sends this process SIGINT for that, once; shells start what runs in the background with
+    SIGINT ignored, and so it stayed for ever where its parent ended too early.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--parent-pid", type=int)
+    parent = parser.parse_known_args(arguments)[0].parent_pid
+    if parent is not None:
+        end_with_parent(parent)
 
 
 def _client_process(node_file: Path | None) -> AppProcess:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from deploy.app_user import find_app_user, prepare_app_user
 from deploy.approval.approved_code import ApprovedCode
+from deploy.doctor.check import State
+from deploy.doctor.kit import InstitutionKit
+from deploy.doctor.local import check_identity
 from deploy.engines.ports import free_ports
 from deploy.flower.superexec import App
 from deploy.flower.supernode import SupernodeSettings, parse_node_config, run_supernode
@@ -67,6 +70,7 @@ def _settings(node_config: str, node_file: Path | None) -> SupernodeSettings:
     _check_coordinator(node)
     superexec = ["--app", str(App.client)]
     if node_file and in_file:
+        _check_name(node_file.parent)
         prepare_app_user(in_file, node_file.parent)
         superexec += ["--node-file", str(node_file)]
     approved = ApprovedCode(node.name, in_file.approved if in_file else ())
@@ -87,6 +91,15 @@ class _Listener(SupernodeNotes):
         user = find_app_user(self._node.app_user)
         if ask_to_end(self._node, run, user.uid if user else os.geteuid()):
             print(f"run {run} is over: its worker ends", file=sys.stderr, flush=True)
+
+
+def _check_name(kit: Path) -> None:
+    """Refuse a name that is not the kit's: the coordinator knows its key by that one."""
+    if not (kit / "kit.toml").exists():
+        return
+    check = check_identity(InstitutionKit.open(kit))
+    if check.state is State.failed:
+        raise FedGTError(f"{check.finding}: {check.remedy}")
 
 
 def _check_coordinator(node: NodeConfig) -> None:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from deploy.approval.approved_code import installed_hash
 from deploy.doctor.check import Check, failed, ok, warning
 from deploy.doctor.kit import CoordinatorKit
+from deploy.engines.ports import why_not_free
 from deploy.operator_secret import OPERATOR_SECRET, read_operator_secret
 from deploy.provision.federation_spec import Address
 from deploy.provision.kit_files import PRIVATE_FILE
@@ -187,14 +188,9 @@ def _certificate_at(
 
 
 def _free(name: str, address: Address) -> Check:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    try:
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((address.host, address.port))
-    except OSError as error:
+    if reason := why_not_free(address.host, address.port):
         remedy = "name another in federation.toml, or end what uses it"
-        return failed(name, f"{address} cannot be used ({error.strerror})", remedy)
+        return failed(name, f"{address} cannot be used ({reason})", remedy)
     remedy = "start it when you are ready: ./start-superlink.sh"
     return warning(name, f"{address} is free: the coordinator is not running", remedy)
 

@@ -24,9 +24,10 @@ _MULTIPLE = 3
 INSTITUTION_PROGRAMS = ("fedgt-supernode",)
 
 
-def check_programs(programs: tuple[str, ...]) -> Check:
-    """Check that the start script will find Flower."""
-    missing = [program for program in programs if shutil.which(program) is None]
+def check_programs(programs: tuple[str, ...], folder: Path = Path()) -> Check:
+    """Check that the start script will find Flower: in the kit's own environment, or the PATH."""
+    own = folder / ".venv" / "bin"
+    missing = [one for one in programs if not (own / one).exists() and not shutil.which(one)]
     if missing:
         return failed(
             "programs",
@@ -164,12 +165,20 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
-def check_device() -> Check:
+def check_device(wanted: str) -> Check:
     """Name the device that will train."""
     try:
         import torch
+
+        from fedgt_client.training.device import choose_device
     except ImportError as error:
         return failed("device", f"torch cannot be imported ({error})", "install fedgt again")
+    try:
+        choose_device(wanted)
+    except FedGTError as error:
+        return failed("device", str(error), "set 'device' in node.toml")
+    if wanted == "cpu":
+        return ok("device", f"CPU, as node.toml says, torch {torch.__version__}")
     if torch.cuda.is_available():
         return ok("device", f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     return ok("device", f"CPU, {os.cpu_count()} cores, torch {torch.__version__}")

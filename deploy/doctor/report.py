@@ -27,13 +27,13 @@ def examine(folder: Path, only: str = "") -> list[Check]:
 def _institution(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     kit = InstitutionKit.open(folder)
     return {
-        ("programs",): lambda: [local.check_programs(local.INSTITUTION_PROGRAMS)],
+        ("programs",): lambda: [local.check_programs(local.INSTITUTION_PROGRAMS, kit.folder)],
         ("name",): lambda: [local.check_identity(kit)],
         ("code",): lambda: [local.check_code(kit)],
         ("app user",): lambda: [local.check_user(kit)],
         ("data",): lambda: [local.check_data(kit)],
         ("disk",): lambda: [local.check_room(kit)],
-        ("device",): lambda: [local.check_device()],
+        ("device",): lambda: [local.check_device(kit.node.device)],
         ("key",): lambda: [local.check_key(kit)],
         ("ca.crt",): lambda: [local.check_authority(kit)],
         ("port", "tls", "admission"): lambda: network.check_network(kit),
@@ -43,7 +43,7 @@ def _institution(folder: Path) -> dict[tuple[str, ...], CheckCall]:
 def _coordinator(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     kit = CoordinatorKit.open(folder)
     return {
-        ("programs",): lambda: [local.check_programs(coordinator.PROGRAMS)],
+        ("programs",): lambda: [local.check_programs(coordinator.PROGRAMS, kit.folder)],
         ("keys",): lambda: [coordinator.check_keys(kit)],
         ("code",): lambda: [coordinator.check_code(kit)],
         ("server.key",): lambda: [coordinator.check_server_key(kit)],

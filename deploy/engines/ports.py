@@ -23,3 +23,15 @@ def free_ports(count: int) -> list[int]:
                 continue
             ports.append(port)
         return ports
+
+
+def why_not_free(host: str, port: int) -> str | None:
+    """Return why a server could not listen at an address; None where it could."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            # As servers do: connections of an earlier one may still be closing.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        return error.strerror or str(error)
+    return None

@@ -51,3 +51,25 @@ def test_it_ends_however_the_parent_ends(how: signal.Signals) -> None:
         if child.is_running():
             child.kill()
         parent.communicate()
+
+
+@pytest.mark.slow
+def test_a_superexec_whose_parent_has_ended_before_it_began(tmp_path: Path) -> None:
+    """With SIGINT ignored, as a shell starts what runs in the background."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"5" * 32)
+    options = [
+        *("--runtime-api-address", "127.0.0.1:9", "--parent-pid", str(gone.pid), "--insecure"),
+        *("--superexec-auth-secret-file", str(secret), "--app", "clientapp"),
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "deploy.cli.superexec", *options],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert process.wait(120) is not None
+    finally:
+        process.kill()

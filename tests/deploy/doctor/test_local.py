@@ -147,9 +147,20 @@ def test_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (room.state, "make room" in room.remedy) == (State.failed, True)
 
 
-def test_programs_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert local.check_programs(local.INSTITUTION_PROGRAMS).state is State.failed
+    assert local.check_programs(local.INSTITUTION_PROGRAMS, tmp_path).state is State.failed
+    # The scripts look into the kit's own environment first, and so does the doctor.
+    own = tmp_path / ".venv" / "bin"
+    own.mkdir(parents=True)
+    for program in local.INSTITUTION_PROGRAMS:
+        (own / program).touch()
+    assert local.check_programs(local.INSTITUTION_PROGRAMS, tmp_path).state is State.ok
+
+
+@pytest.mark.parametrize(("device", "state"), [("cpu", State.ok), ("cuda:99", State.failed)])
+def test_the_device_that_node_toml_names(device: str, state: State) -> None:
+    assert local.check_device(device).state is state
 
 
 def test_all_is_well(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from deploy.engines.superlink_run import ExitCode
 from fedgt_server.checkpoint import Checkpoints
 from shared.config import Scalar
 from tests.harness.fault_scenarios import (
+    ENDLESS,
     SMALL,
     TIMEOUT,
     A,
@@ -26,7 +28,9 @@ from tests.harness.fault_scenarios import (
     kill_serverapp,
     logs_on_failure,
     processes_over_tls,
+    state_folder,
     wait_for_checkpoint,
+    wait_for_round,
 )
 from tests.harness.federation import HarnessFederation
 
@@ -107,7 +111,7 @@ def test_serverapp_and_superlink_are_killed(
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
     """Mount a disk of a few megabytes at ``place``."""
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "fedgt-test", str(place)]
     if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no separate disk can be mounted here")
@@ -160,6 +164,33 @@ def test_the_disk_is_full_and_then_a_checkpoint_torn(
         assert f"skipping the checkpoint of round {newest}" in answer.stdout + answer.stderr
         assert [event["after_round"] for event in events(out, "resume")] == earlier[:1]
         assert final_bytes(federation, out, _ROUNDS) == undisturbed
+
+
+def test_the_disk_of_an_institution_is_full(federation: HarnessFederation) -> None:
+    """It costs that institution's part; the coordinator learns why, and not where."""
+    host, out = federation.institutions[B], federation.run_folder("narrow")
+    quorum: dict[str, Scalar] = {"min-institutions": 1, "start-institutions": 2}
+    with logs_on_failure(federation):
+        run = federation.start_run(SMALL | quorum | {"run-name": "narrow", "rounds": ENDLESS})
+        wait_for_round(out, lambda facts: B in facts["institutions"], f"{B} takes part")
+        state = state_folder(federation, B, "narrow")
+        aside = state.rename(state.with_name("aside"))
+        with small_disk(state):
+            shutil.copytree(aside, state, dirs_exist_ok=True)
+            filler = fill(state)
+            full = wait_for_round(
+                out, lambda facts: "No space left" in facts["left_out"].get(B, ""), "it is full"
+            )
+            assert str(host.folder) not in (out / "journal.jsonl").read_text()
+            own = host.log.read_text()
+            assert re.search(r"No space left on device: '.*/narrow/bank-b/.*'", own)
+            assert "Traceback" not in own
+            filler.unlink()
+            wait_for_round(
+                out, lambda facts: B in facts["institutions"], "room again", after=full["round"]
+            )
+            assert federation.coordinator.call("fedgt", "stop", "narrow").returncode == 0
+            assert run.wait(TIMEOUT) == ExitCode.failed
 
 
 @pytest.mark.usefixtures("undisturbed")

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from deploy.engines.kit_host import Process
-from deploy.engines.local_federation import START_SUPERNODE
+from deploy.engines.local_federation import START_SUPERLINK, START_SUPERNODE
 from deploy.engines.processes import marked_processes
 from fedgt_client.graph import Graph
 from fedgt_server.result import read_result
@@ -141,6 +141,15 @@ def test_a_second_supernode_with_the_same_key(federation: HarnessFederation) -> 
         assert "Flower" in log.read_text()
         assert log.stat().st_mode & 0o777 == 0o600
         assert " 200" not in log.read_text(), "a line for every request"
+
+
+def test_a_second_superlink(federation: HarnessFederation) -> None:
+    """Its ports are taken; the first goes on."""
+    again = federation.coordinator.call(START_SUPERLINK)
+    assert (again.returncode, "Traceback" in again.stdout) == (1, False)
+    assert "cannot be used (Address already in use): end what uses it" in again.stdout
+    assert federation.superlink is not None
+    assert federation.superlink.poll() is None
 
 
 def test_a_run_of_the_release_before_goes_on(federation: HarnessFederation) -> None:
