@@ -135,6 +135,11 @@ def _follow(
         for text in client.stream_log(run_id):
             on_log_output(text)
         state = client.run_state(run_id)
+    except httpx.ReadTimeout:
+        return RunOutcome(
+            ExitCode.failed,
+            f"the SuperLink is too busy to answer; the run may go on: 'fedgt follow {folder.name}'",
+        )
     except httpx.TransportError:
         return RunOutcome(
             ExitCode.failed,

@@ -195,6 +195,10 @@ def connect_control(kit: Path) -> Iterator[ControlClient]:
         yield ControlClient(client)
     except httpx.HTTPStatusError as error:
         raise FedGTError(f"the SuperLink at {address} refuses: {_response_text(error)}") from None
+    except httpx.ReadTimeout:
+        raise FedGTError(
+            f"the SuperLink at {address} is too busy to answer: try again, and see 'fedgt runs'"
+        ) from None
     except httpx.TransportError as error:
         reason = f" ({error})" if str(error) else ""
         raise FedGTError(

@@ -122,3 +122,13 @@ def test_the_operators_secret_does_not_travel_without_tls(kits: Path, mark: Proc
     answer = host.call("fedgt-superlink", "--insecure")
     assert answer.returncode == 2
     assert "the operator's secret must not travel without TLS" in answer.stderr
+
+
+def test_a_name_that_is_not_the_kits(kits: Path, tmp_path: Path, mark: ProcessMark) -> None:
+    host = HarnessHost(kits / "bank-a", tmp_path / "bank", mark)
+    node = host.folder / "node.toml"
+    node.write_text(node.read_text().replace('institution = "bank-a"', 'institution = "bank-q"'))
+    answer = host.call(START_SUPERNODE)
+    assert answer.returncode == 2
+    assert "node.toml says institution = 'bank-q', the kit is for 'bank-a'" in answer.stdout
+    assert 'write institution = "bank-a" into node.toml' in answer.stdout

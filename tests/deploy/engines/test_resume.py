@@ -2,15 +2,24 @@
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
+import httpx
 import pytest
 import tomli_w
 
 from deploy.cli import main
 from deploy.engines import resume
 from deploy.engines.resume import resumable_config
-from deploy.engines.superlink_run import ExitCode, RunOutcome, outcome_of, read_settings
+from deploy.engines.superlink_run import (
+    ExitCode,
+    RunOutcome,
+    outcome_of,
+    read_settings,
+    stop_run,
+)
 from deploy.flower.control import RunState
+from deploy.provision.kits import provision
 from fedgt_server.events import FailedEvent, JournalEvent, ResumeEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
@@ -20,6 +29,7 @@ from fedgt_server.wait import GaveUpError
 from shared.config import Scalar
 from shared.errors import FedGTError
 from tests.fedgt_server.grid import Node, ScriptedGrid, settings
+from tests.harness.kits import write_banks
 
 
 @pytest.fixture(autouse=True)
@@ -176,3 +186,16 @@ def test_no_kit_is_one_line(
     assert capsys.readouterr().err.splitlines()[-1] == (
         "fedgt: . is not a coordinator's kit: name its folder"
     )
+
+
+def test_a_superlink_that_is_too_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and says nothing: that is not taken for one that is gone."""
+    provision(write_banks(tmp_path), tmp_path / "kits")
+    kit = tmp_path / "kits" / "coordinator"
+
+    def too_slow(*_: object, **__: object) -> NoReturn:
+        raise httpx.ReadTimeout("The read operation timed out")
+
+    monkeypatch.setattr(httpx.Client, "send", too_slow)
+    with pytest.raises(FedGTError, match=r"is too busy to answer: try again"):
+        stop_run(kit, "first")
