@@ -4,6 +4,9 @@
 #     sudo systemctl daemon-reload && sudo systemctl enable --now %{unit}
 set -eu
 CDPATH= cd -- "$(dirname -- "$0")"
+# A per cent sign would be the beginning of one of systemd's own names.
+here=$(echo "$PWD" | sed 's/%%/%%%%/g')
+path=$(echo "$PATH" | sed 's/%%/%%%%/g')
 cat <<END
 [Unit]
 Description=FedGT (%{unit})
@@ -15,9 +18,9 @@ StartLimitIntervalSec=0
 Type=exec
 User=$(id -un)
 Group=$(id -gn)
-WorkingDirectory=$PWD
-Environment="PATH=$PWD/.venv/bin:$PATH"
-ExecStart="$PWD/%{start}"
+WorkingDirectory=$here
+Environment="PATH=$here/.venv/bin:$path"
+ExecStart="$here/%{start}"
 # Code 2: something in the kit is wrong, and will be so again.
 Restart=always
 RestartPreventExitStatus=2

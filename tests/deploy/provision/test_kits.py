@@ -394,10 +394,13 @@ def test_certificates_are_renewed(
 def test_units_are_valid(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path), out)
     units = []
-    for kit in ("coordinator", "bank-a"):
-        unit = tmp_path / f"fedgt-banks-{kit}.service"
-        unit.write_bytes(subprocess.run([out / kit / "service.sh"], capture_output=True).stdout)
-        assert f"WorkingDirectory={out / kit}\n" in unit.read_text()
+    (tmp_path / "100% ours").mkdir()
+    moved = (out / "bank-b").rename(tmp_path / "100% ours" / "bank-b")
+    for kit in (out / "coordinator", out / "bank-a", moved):
+        unit = tmp_path / f"fedgt-banks-{kit.name}.service"
+        unit.write_bytes(subprocess.run([kit / "service.sh"], capture_output=True).stdout)
+        # A per cent sign begins one of systemd's own names.
+        assert f"WorkingDirectory={str(kit).replace('%', '%%')}\n" in unit.read_text()
         units.append(unit)
     checked = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
