@@ -9,13 +9,17 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from logging import WARNING
 from pathlib import Path
 from typing import IO, Any
 
+import httpx
+from flwr.supercore import log
 from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor import ExecutionSpec, LaunchResult
 from flwr.supercore.superexec.executor.subprocess_executor import SubprocessExecutor
@@ -23,6 +27,7 @@ from flwr.supercore.superexec.executor.subprocess_executor import SubprocessExec
 from deploy.flower.patching import module, replace
 
 _SECRET_BYTES = 32
+_PAUSE = 3.0  # seconds
 
 
 class App(StrEnum):
@@ -85,8 +90,42 @@ def run_superexec(process: AppProcess) -> None:
     """Run ``flower-superexec`` with the options of this process."""
     loop = module("flwr.supercore.superexec.run_superexec")
     program = module("flwr.supercore.cli.flower_superexec")
-    replace(loop, get_executor=lambda *_, **__: _Executor(process))
+    replace(
+        loop,
+        get_executor=lambda *_, **__: _Executor(process),
+        RuntimeHttpClient=patient(loop.RuntimeHttpClient),
+    )
     program.flower_superexec()
+
+
+def patient(client: Any, pause: float = _PAUSE) -> Any:
+    """Return Flower's class of clients, which asks again where a runtime API is too busy.
+
+    Flower's own ends for good by one answer 500, as of a database that was locked for a moment; and
+    with it every process that it has started.
+    """
+
+    class PatientClient(client):  # type: ignore[misc]
+        def AcquireTask(self, request: Any) -> Any:  # noqa: N802
+            """Return the next task, or none."""
+            while True:
+                try:
+                    return super().AcquireTask(request)
+                except (httpx.HTTPStatusError, httpx.TimeoutException) as error:
+                    if _is_refusal(error):
+                        raise
+                    log(WARNING, "no task can be asked for, again in %g s: %s", pause, _line(error))
+                time.sleep(pause)
+
+    return PatientClient
+
+
+def _is_refusal(error: httpx.HTTPError) -> bool:
+    return isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error
+
+
+def _line(error: httpx.HTTPError) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 class _Executor(SubprocessExecutor):

@@ -2,7 +2,12 @@
 
 import logging
 import os
+import subprocess
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
+from logging import ERROR
 from typing import Any
 
 from flwr.common.constant import (
@@ -10,6 +15,7 @@ from flwr.common.constant import (
     ISOLATION_MODE_PROCESS,
     ISOLATION_MODE_SUBPROCESS,
 )
+from flwr.supercore import log
 from flwr.supercore.address import resolve_bind_address
 
 from deploy.flower.fleet_guard import fleet_guard
@@ -17,6 +23,10 @@ from deploy.flower.operator_guard import OperatorGuard
 from deploy.flower.patching import module, replace
 from deploy.flower.superexec import App, new_secret, start_superexec
 from shared.errors import FedGTError
+
+# Milliseconds that a request waits for the database; after Flower's five seconds, it fails.
+_PRAGMAS = {"busy_timeout": "60000"}
+_AGAIN = 3.0  # seconds, more than a SuperLink that ends waits for its superexec
 
 
 def run_superlink(operator_secret: Callable[[], bytes]) -> None:
@@ -55,11 +65,23 @@ def run_superlink(operator_secret: Callable[[], bytes]) -> None:
             if config.isolation == ISOLATION_MODE_PROCESS:
                 return
             host = f"[{config.host}]" if ":" in config.host else config.host
-            self.superexec_process = start_superexec(
+            start = partial(
+                start_superexec,
                 resolve_bind_address(f"{host}:{config.port}"),
                 config.superexec_auth_secret,
                 ["--root-certificates", config.ssl_ca_certfile, "--app", App.server],
             )
+            self.superexec_process = start()
+            threading.Thread(target=self._keep_superexec, args=[start], daemon=True).start()
+
+        def _keep_superexec(self, start: Callable[[], "subprocess.Popen[bytes]"]) -> None:
+            """Start the superexec again should it end: without one, no run would begin."""
+            while (process := self.superexec_process) is not None:
+                code = process.wait()
+                time.sleep(_AGAIN)
+                if self.superexec_process is process:  # it is not this SuperLink that ends
+                    log(ERROR, "the superexec ended with code %d; it is started again", code)
+                    self.superexec_process = start()
 
     replace(
         program,
@@ -69,6 +91,8 @@ def run_superlink(operator_secret: Callable[[], bytes]) -> None:
         get_uvicorn_log_config=without_access_lines(program.get_uvicorn_log_config),
     )
     replace(service, create_app=create_guarded)
+    sql = module("flwr.supercore.sql_mixin")
+    replace(sql, SQLITE_PRAGMAS=tuple((dict(sql.SQLITE_PRAGMAS) | _PRAGMAS).items()))
     program.flower_superlink()
 
 

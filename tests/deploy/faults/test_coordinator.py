@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from deploy.engines.processes import marked_processes
@@ -106,6 +107,18 @@ def test_serverapp_and_superlink_are_killed(
     for event, number in zip(events(out, "resume"), played, strict=True):
         assert event["after_round"] in (number, number - 1)
     assert final_bytes(federation, out, _ROUNDS) == undisturbed
+
+
+def test_the_superexec_is_killed(federation: HarnessFederation) -> None:
+    """It starts the processes of runs; without it, every run would wait for ever."""
+    assert federation.superlink is not None
+    with logs_on_failure(federation):
+        children = psutil.Process(federation.superlink.pid).children(recursive=True)
+        [superexec] = [one for one in children if "deploy.cli.superexec" in one.cmdline()]
+        superexec.kill()
+        federation.run(_SETTINGS | {"run-name": "after", "rounds": 1}, timeout=TIMEOUT)
+        log = federation.coordinator.log.read_text()
+        assert "the superexec ended with code -9; it is started again" in log
 
 
 @contextmanager
