@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -14,6 +15,7 @@ import typer
 _SIZE, _FILES = 10 << 20, 5  # bytes of a file, and how many earlier ones are kept
 _LONGEST = 1 << 16  # bytes of a line; what is longer becomes several
 _PRIVATE = 0o077
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # for terminals; in a file they hide what is looked for
 
 
 def log(file: Annotated[Path, typer.Argument(help="The newest of the files.")]) -> None:
@@ -35,5 +37,5 @@ def log(file: Annotated[Path, typer.Argument(help="The newest of the files.")]) 
     while line := sys.stdin.buffer.readline(_LONGEST):
         with suppress(OSError):
             os.write(sys.stdout.fileno(), line)
-        text = line.decode(errors="replace").rstrip("\r\n")
+        text = _COLOURS.sub("", line.decode(errors="replace").rstrip("\r\n"))
         handler.emit(logging.LogRecord("log", logging.INFO, "", 0, text, None, None))

@@ -21,11 +21,11 @@ def test_lines_are_kept_and_passed_on(tmp_path: Path) -> None:
     file.parent.mkdir()
     file.write_text("before\n")
     file.chmod(0o644)
-    text = b"round 1\n\xff broken\n" + b"x" * 200_000 + b"\nno newline"
+    text = b"\x1b[92mINFO \x1b[0m: round 1\n\xff broken\n" + b"x" * 200_000 + b"\nno newline"
     assert keep(file, text) == text
     kept = file.read_text().splitlines()
     assert kept[0] == "before"
-    assert kept[1].endswith(" round 1")
+    assert kept[1].endswith(" INFO : round 1")
     assert kept[-1].endswith(" no newline")
     assert file.stat().st_mode & 0o777 == 0o600
 
