@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from flwr.app import Message, UserConfig
+from flwr.app import Message, MetricRecord, UserConfig
 
 from deploy.cli.report import write_report
 from deploy.engines.in_process_grid import InProcessGrid
@@ -21,7 +23,7 @@ from fedgt_server.result import read_result
 from fedgt_server.round_loop import RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig, Scalar
-from shared.wire import WEIGHTS, Introduction, read_arrays
+from shared.wire import WEIGHTS, Introduction, Update, read_arrays
 from tests.fedgt_client.graphs import two_groups
 from tests.harness.kits import fedgt
 from tests.harness.policies import ANYTHING
@@ -137,6 +139,27 @@ def test_nothing_undeclared_leaves(method: str, tmp_path: Path) -> None:
     # And all of it stands in the institutions' own records.
     in_records = [{item.name for item in reply.items} for reply in recorded(tmp_path)]
     assert sorted(map(sorted, in_records)) == sorted(sorted(named(reply)) for reply in replies)
+
+
+def test_the_comparison_finds_what_is_not_declared(tmp_path: Path) -> None:
+    wire, config = play(tmp_path, ANYTHING, rounds=1)
+    first, *_, last = [reply for reply in wire.carried if reply.has_content()]
+    (update,) = [one for one in wire.carried[len(NAMES) :] if read_arrays(one.content)[0]][:1]
+    parameters = set(Introduction.from_records(first.content).profile.parameters)
+    assert not any(undeclared(reply, config, parameters) for reply in (first, update, last))
+    update.content.metric_records["metrics"]["train_nodes"] = 7.0
+    update.content.metric_records["metrics"]["epsilon_counts"] = 7.0
+    update.content.config_records["facts"]["rows"] = "7"
+    update.content["more"] = MetricRecord({"x": 1.0})
+    found = undeclared(update, config, parameters)
+    assert found == {"train_nodes", "epsilon_counts", "rows", "more", "x"}
+    told = Update.from_records(wire.carried[len(NAMES) + 1].content)
+    more = replace(told, arrays={**told.arrays, "labels": np.ones(3, np.float32)})
+    with_array = Message(more.to_records(), reply_to=update)
+    assert undeclared(with_array, config, parameters) == {"labels"}
+    facts = first.content.config_records["facts"]
+    facts["profile"] = json.dumps(json.loads(str(facts["profile"])) | {"nodes": 3})
+    assert undeclared(first, config, parameters) == {"nodes"}
 
 
 def test_something_undeclared_does_not_leave(
