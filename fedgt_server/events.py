@@ -179,7 +179,11 @@ def majority_warning(institutions: Mapping[str, InstitutionRound]) -> str | None
         for at in institutions.values()
         if at.metrics.keys() >= {"test_accuracy", "test_majority_share"}
     ]
-    recalls = [at.metrics.get("test_balanced_accuracy", 0.0) for at in institutions.values()]
+    recalls = [
+        at.metrics.get("test_balanced_accuracy", 0.0)
+        for at in institutions.values()
+        if at.metrics.get("test_majority_share", 1.0) < 1  # with one class a constant has 1
+    ]
     if max(recalls, default=0.0) > _TELLS_CLASSES:
         return None  # as with class weights, which cost accuracy and find the rare class
     rounded = any(METRICS_STEP in at.metrics for at in institutions.values())

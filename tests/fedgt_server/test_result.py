@@ -127,6 +127,10 @@ def test_class_weights_may_cost_accuracy() -> None:
     for recall, warned in ((0.5, True), (0.71, False)):
         found = majority_warning({"a": institution_round(**shares, test_balanced_accuracy=recall)})
         assert (found is not None) == warned
+    one_class = dict.fromkeys(
+        ["test_accuracy", "test_majority_share", "test_balanced_accuracy"], 1.0
+    )
+    assert majority_warning({"a": institution_round(**one_class)}) is not None
 
 
 def test_what_rounded_and_missing_accuracies_are_worth() -> None:
