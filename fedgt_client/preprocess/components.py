@@ -55,6 +55,10 @@ class Components:
         """Return the number of nodes of each component."""
         return np.diff(self.starts)
 
+    def nodes_up_to(self, largest: int) -> int:
+        """Return the number of nodes in components of 2 to ``largest`` nodes."""
+        return int(self.sizes[(self.sizes > 1) & (self.sizes <= largest)].sum())
+
     def dense(self, largest: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
         """Yield components of 2 to ``largest`` nodes, those of equal size together.
 

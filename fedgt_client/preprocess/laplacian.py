@@ -7,6 +7,7 @@ from scipy import linalg, sparse
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.components import Components, adjacency_matrix
 from fedgt_client.preprocess.eigenvectors import largest_eigenvectors
+from fedgt_client.preprocess.progress import Progress
 
 # Below this size a dense solver is faster, and always converges.
 _DENSE = 512
@@ -34,9 +35,12 @@ def laplacian_encoding(graph: Graph, dimensions: int = 8) -> NDArray[np.float32]
         return encoding
     adjacency = adjacency_matrix(graph)
     components = Components.of(adjacency.maximum(adjacency.T) if graph.directed else adjacency)
+    step = "positional encoding of small components"
+    progress = Progress(step, components.nodes_up_to(_DENSE))
     for nodes, matrices in components.dense(_DENSE):
         vectors = _dense_vectors(matrices, min(dimensions, nodes.shape[1] - 1) + 1)
         encoding[nodes, : vectors.shape[2] - 1] = _scaled(vectors)
+        progress.advance(nodes.size)
     for nodes, matrix in components.above(_DENSE).each():
         count = min(dimensions, len(nodes) - 2) + 1
         vectors = largest_eigenvectors(_normalised(matrix), count)

@@ -5,11 +5,14 @@ from numpy.typing import NDArray
 
 from fedgt_client.graph import Graph
 from fedgt_client.preprocess.components import Components, weight_matrix
+from fedgt_client.preprocess.progress import Progress
 from fedgt_client.preprocess.samplers import PoolBuilder
 from fedgt_client.preprocess.top_k import Pool
 
 # Components up to this size are solved exactly: as fast as pushing, and nothing to compile.
 _DENSE = 1000
+# Of a walk, after which few are still on their way: 0.85^30 is below 1 %.
+_STEPS = 30
 # Smaller values of an inverse are rounding errors: the node cannot be reached.
 _ZERO = 1e-12
 
@@ -31,18 +34,21 @@ def personalised_pagerank(
     neighbours = np.full((graph.num_nodes, size), -1, np.int32)
     weights = np.zeros((graph.num_nodes, size), np.float32)
     components = Components.of(weight_matrix(graph))
+    progress = Progress("PPR of small components", components.nodes_up_to(_DENSE))
     for nodes, adjacency in components.dense(_DENSE):
         members, values = _strongest(_inverse(adjacency, nu), size)
         ids = np.take_along_axis(nodes[:, None, :], members, axis=2)
         neighbours[nodes, : members.shape[2]] = np.where(values > 0, ids, -1)
         weights[nodes, : members.shape[2]] = values
+        progress.advance(nodes.size)
     large = components.above(_DENSE)
     if len(large.nodes):
         from fedgt_client.preprocess.push import push_pool  # numba takes seconds to load, compile
 
         probabilities = None if graph.weights is None else _probabilities(large)
-        stationary = None if graph.directed else _stationary(large)
-        push_pool(large, probabilities, stationary, nu, tolerance, (neighbours, weights))
+        stationary = _pagerank(large, nu) if graph.directed else _stationary(large)
+        pool = neighbours, weights
+        push_pool(large, probabilities, stationary, nu, tolerance, pool, directed=graph.directed)
     return neighbours, weights
 
 
@@ -78,6 +84,22 @@ def _stationary(components: Components) -> NDArray[np.float32]:
     strengths = components.adjacency.sum(axis=1, dtype=np.float64)
     volumes = np.add.reduceat(strengths, components.starts[:-1])
     return np.asarray(strengths / np.repeat(volumes, components.sizes), np.float32)
+
+
+def _pagerank(components: Components, nu: float) -> NDArray[np.float32]:
+    """Return PageRank within each component, which sums to 1 there: the mean of PPR, shape (n,).
+
+    Where links lead one way, walks end in some places: no long walk is the same from everywhere.
+    """
+    adjacency = components.adjacency
+    strengths = adjacency.sum(axis=1, dtype=np.float64)
+    back = adjacency.T.tocsr()
+    start = np.repeat(1.0 / components.sizes, components.sizes)
+    rank = start
+    for _ in range(_STEPS):
+        rank = nu * start + (1.0 - nu) * (back @ (rank / np.where(strengths > 0, strengths, 1.0)))
+    totals = np.add.reduceat(rank, components.starts[:-1])
+    return np.asarray(rank / np.repeat(totals, components.sizes), np.float32)
 
 
 POOL_BUILDER = PoolBuilder(

@@ -1,8 +1,8 @@
 """Forward push for personalised PageRank (Andersen, Chung, Lang 2006), compiled with numba.
 
 State of a walk, shape (n, 4), a record for each node so that a link costs one access to memory:
-residual r, estimate p, degree d (see ``_degrees``), and the node's share π of its component's
-links, which is where a long walk is found.
+residual r, estimate p, degree d (see ``_degrees``), and π, where in its component a long walk is
+found.
 """
 
 from typing import Any
@@ -25,10 +25,6 @@ from fedgt_client.preprocess.strongest import (
 )
 from fedgt_client.preprocess.top_k import Pool
 
-# Where links lead one way, a walk is continued with a third of the tolerance if what is left of it
-# may be more than this share of the strongest candidates' values.
-_UNCERTAIN = 0.05
-_FINER = 1 / 3
 # What a link with a negligible weight carries is dropped before it is rounded to zero.
 _NOTHING = np.float32(1e-20)
 
@@ -36,18 +32,21 @@ _NOTHING = np.float32(1e-20)
 def push_pool(
     components: Components,
     probabilities: NDArray[np.float32] | None,
-    stationary: NDArray[np.float32] | None,
+    stationary: NDArray[np.float32],
     nu: float,
     tolerance: float,
     pool: Pool,
+    *,
+    directed: bool,
 ) -> None:
     """Fill the rows of ``pool`` that belong to the nodes of ``components``, on all cores.
 
     Parameters
     ----------
     probabilities : shape (m,), of following each arc; None: all arcs of a node alike
-    stationary : shape (n,), where a long walk is found; None: not known, as in directed graphs
+    stationary : shape (n,), where a long walk is found
     pool : both of shape (number of all nodes, size), prefilled with -1 and 0
+    directed : whether links lead one way
     """
     n = len(components.nodes)
     order = local_order(components.adjacency.indptr, components.adjacency.indices)
@@ -60,9 +59,8 @@ def push_pool(
     ids = components.nodes[order].astype(np.int32)
     records = np.zeros((n, 4), np.float32)
     records[:, DEGREE] = _degrees(indptr, probabilities)
-    if stationary is not None:
-        records[:, STATIONARY] = stationary[order]
-    # Without weights the first pass needs no more, see `_push`.
+    records[:, STATIONARY] = stationary[order]
+    # Without weights no walk needs more, see `_push`.
     max_links = int(min(max(1 / (nu * tolerance), 1), 2**62))
     rate, threshold = np.float32(nu), np.float32(tolerance)
     neighbours, weights = pool
@@ -81,6 +79,7 @@ def push_pool(
             rate,
             threshold,
             max_links,
+            directed,
             state,
             queue,
             reached,
@@ -119,6 +118,7 @@ def _push_nodes(
     nu: Any,
     tolerance: Any,
     max_links: int,
+    directed: bool,
     state: NDArray[np.float32],
     queue: NDArray[np.int32],
     reached: NDArray[np.int32],
@@ -130,16 +130,13 @@ def _push_nodes(
     ``ids`` holds the nodes' ids; everything else names them by their position in it.
     """
     size = neighbours.shape[1]
-    few = max(size // 4, 1)  # as many as are drawn from the pool
     best, scores = np.empty(size, np.int32), np.empty(size, np.float32)
     for source in range(start, stop):
-        state[source, RESIDUAL] = 1.0
-        queue[0] = reached[0] = source
-        count, links = _push(
-            state, indptr, indices, probabilities, queue, 1, reached, 1, nu, tolerance, 0, max_links
+        count = _push(
+            state, indptr, indices, probabilities, source, queue, reached, nu, tolerance, max_links
         )
-        found, uncertain = strongest(state, reached, count, source, ids, nu, best, scores, few)
-        if state[source, STATIONARY] > 0:
+        found = strongest(state, reached, count, source, ids, nu, best, scores)
+        if not directed:  # it follows links back
             refine(
                 state,
                 reached,
@@ -153,29 +150,6 @@ def _push_nodes(
                 scores,
                 found,
             )
-        elif uncertain > _UNCERTAIN and links < max_links:
-            finer = np.float32(_FINER) * tolerance
-            waiting = 0
-            for place in range(count):
-                node = reached[place]
-                if state[node, RESIDUAL] > finer * state[node, DEGREE]:
-                    queue[waiting] = node
-                    waiting += 1
-            count, _ = _push(
-                state,
-                indptr,
-                indices,
-                probabilities,
-                queue,
-                waiting,
-                reached,
-                count,
-                nu,
-                finer,
-                links,
-                max_links,
-            )
-            found, _ = strongest(state, reached, count, source, ids, nu, best, scores, few)
         row = ids[source]
         for place in range(found):
             neighbours[row, place] = ids[best[place]]
@@ -191,27 +165,28 @@ def _push(
     indptr: NDArray[np.int64],
     indices: NDArray[np.int32],
     probabilities: NDArray[np.float32] | None,
+    source: int,
     queue: NDArray[np.int32],
-    waiting: int,
     reached: NDArray[np.int32],
-    count: int,
     nu: Any,
     tolerance: Any,
-    links: int,
     max_links: int,
-) -> tuple[int, int]:
-    """Push residuals above ``tolerance`` · degree along the links, in the order they arise.
+) -> int:
+    """Start a walk at ``source`` and push residuals above ``tolerance`` · degree along the links.
 
-    A push at v turns ν r(v) > ν · tolerance · degree(v) into estimate, at the cost of degree(v)
-    links, and all estimates sum to 1 at most: after 1 / (ν · tolerance) links nothing is left to
-    push, whatever the hubs (with weights, whose degrees are smaller, perhaps a little). A node is
-    in the queue if and only if its residual is above its threshold, so that n places are enough.
+    In the order in which they arise. A push at v turns ν r(v) > ν · tolerance · degree(v) into
+    estimate, at the cost of degree(v) links, and all estimates sum to 1 at
+    most: after 1 / (ν · tolerance) links nothing is left to push, whatever the hubs (with
+    weights, whose degrees are smaller, perhaps a little). A node is in the queue if and only if its
+    residual is above its threshold, so that n places are enough.
 
     Returns
     -------
-    count, links : nodes reached and links followed, including those passed in
+    count : nodes reached
     """
-    head, places = 0, len(queue)
+    state[source, RESIDUAL] = 1.0
+    queue[0] = reached[0] = source
+    head, waiting, count, links, places = 0, 1, 1, 0, len(queue)
     while waiting and links < max_links:
         node = queue[head]
         head = head + 1 if head + 1 < places else 0
@@ -240,4 +215,4 @@ def _push(
             if before == 0.0 and state[other, ESTIMATE] == 0.0:
                 reached[count] = other
                 count += 1
-    return count, links
+    return count

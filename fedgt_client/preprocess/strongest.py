@@ -30,8 +30,7 @@ def strongest(
     nu: Any,
     best: NDArray[np.int32],
     scores: NDArray[np.float32],
-    few: int,
-) -> tuple[int, float]:
+) -> int:
     """Find the reached nodes with the largest values, best first; equal ones by their id.
 
     PPR is p + Σ_u r(u) · PPR of u. Of a residual r(u) a part ν stays at u; the rest is taken to
@@ -40,13 +39,10 @@ def strongest(
     Returns
     -------
     found : number of candidates in ``best`` and ``scores``
-    uncertain : what is left, if it all stayed among the reached nodes, as a share of the value of
-        the ``few`` strongest
     """
-    left, volume = np.float32(0.0), np.float32(0.0)
+    left = np.float32(0.0)
     for place in range(count):
         left += state[reached[place], RESIDUAL]
-        volume += state[reached[place], DEGREE]
     left *= np.float32(1.0) - nu
     found, size = 0, len(best)
     for place in range(count):
@@ -63,11 +59,7 @@ def strongest(
         node, score = best[last], scores[last]
         best[last], scores[last] = best[0], scores[0]
         _sift_down(best, scores, ids, last, node, score)
-    degrees, values = np.float32(0.0), np.float32(0.0)
-    for place in range(min(few, found)):
-        degrees += state[best[place], DEGREE]
-        values += scores[place]
-    return found, left * degrees / volume / values if found else 0.0
+    return found
 
 
 @compiled

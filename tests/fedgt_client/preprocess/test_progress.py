@@ -1,7 +1,12 @@
 """Lines about a long preparation."""
 
+import numpy as np
 import pytest
 
+from fedgt_client.csr import undirected
+from fedgt_client.graph import Graph
+from fedgt_client.preprocess.laplacian import laplacian_encoding
+from fedgt_client.preprocess.ppr import personalised_pagerank
 from fedgt_client.preprocess.progress import Progress
 
 
@@ -46,3 +51,26 @@ def test_an_upper_bound_is_called_one(clock: Clock, caplog: pytest.LogCaptureFix
     clock.now += 5
     progress.advance(5)
     assert caplog.messages == ["preparing: encoding 50 %, at most 5 s left"]
+
+
+def test_small_components_are_counted_as_well(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr("fedgt_client.preprocess.progress._FIRST", 0.0)
+    first = np.array([0, 2, 4, 5])  # two pairs, then a path of three nodes
+    graph = unlabelled(8, first, first + 1)
+    personalised_pagerank(graph)
+    laplacian_encoding(graph, 2)
+    steps = [line.split(" %")[0] for line in caplog.messages]
+    assert steps == [
+        "preparing: PPR of small components 57",
+        "preparing: positional encoding of small components 57",
+    ]
+
+
+def unlabelled(nodes: int, sources: np.ndarray, targets: np.ndarray) -> Graph:
+    indptr, indices = undirected(sources, targets, nodes)
+    unset, labels = np.zeros(nodes, np.bool_), np.zeros(nodes, np.int64)
+    features = np.zeros((nodes, 0), np.float32)
+    return Graph(indptr, indices, features, labels, unset, unset, unset, (), ("a",))
