@@ -40,6 +40,14 @@ test-times: setup
 CASES ?= 100000
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.run --cases $(CASES)
+	$(BIN)/pip install --quiet 'atheris>=2.3'
+	$(BIN)/python -m tests.fuzz.guided --cases $(CASES)
+
+.PHONY: soak
+# Long runs, about an hour: memory, files, processes, and every round accounted for.
+soak: setup
+	$(BIN)/python -m tests.soak.in_process --rounds 2000
+	$(BIN)/python -m tests.soak.over_tls --rounds 200
 
 lint: setup
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from fedgt_client.csr import row_positions, weighted_csr
 from shared.errors import DamagedDataError, FedGTError
 from shared.files import Array, atomic_folder, open_tensors, write_json, write_tensors
+from shared.json_text import parse_json
 
 UNLABELLED = -1
 SPLITS = ("train", "val", "test")
@@ -166,15 +167,14 @@ class Graph:
     def open(cls, folder: Path) -> Self:
         """Open a saved graph, its arrays memory-mapped and read-only."""
         try:
-            description = json.loads((folder / _DESCRIPTION).read_text())
+            text = (folder / _DESCRIPTION).read_bytes()
+            description = parse_json(text, str(folder / _DESCRIPTION))
             tensors = open_tensors(folder / _TENSORS)
         except (FileNotFoundError, NotADirectoryError) as missing:
             raise FedGTError(
                 f"{folder} holds no graph ({Path(missing.filename).name} is missing): "
                 "make one with 'fedgt data import'"
             ) from None
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            raise FedGTError(f"{folder / _DESCRIPTION} is not valid JSON: write it again") from None
         if not isinstance(description, dict) or description.get("format") != _FORMAT:
             raise FedGTError(f"{folder} was written by another version of FedGT: import it again")
         try:

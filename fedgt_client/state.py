@@ -158,9 +158,9 @@ class StateStore:
         path = self.folder / "metrics.jsonl"
         found: dict[str, float] = {}
         for line in path.read_bytes().splitlines() if path.exists() else ():
-            with suppress(ValueError):  # of a torn line
+            with suppress(ValueError, RecursionError):  # of a torn line
                 metrics = json.loads(line)
-                if metrics.pop("round", None) == round_number:
+                if isinstance(metrics, dict) and metrics.pop("round", None) == round_number:
                     found = metrics
         return found
 

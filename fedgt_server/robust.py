@@ -2,8 +2,9 @@
 
 Two measures, both relative to what others send, because no absolute one fits every model:
 - an update much longer than those of others is shortened, one longer still is refused;
-- for a while after an institution was worse off with what it was sent, updates that do not agree
-  with its own are left out of its average; always, with the setting ``agreeing-only``.
+- in the first rounds of FedGT, where groups of institutions disagree, and for a while after an
+  institution was worse off with what it was sent, updates that do not agree with its own are left
+  out of its average; always, with the setting ``agreeing-only``.
 
 The second is what personalisation makes possible. Δθ_i is the way downhill for institution i, so
 a step Δθ_j with cos(Δθ_i, Δθ_j) > 0 does not lead uphill for i, whatever j intends; and to i it

@@ -194,8 +194,10 @@ class RunConfig(BaseModel):
         True,
         description="withstand careless or hostile institutions: the best round is chosen by the "
         "mean without the largest and smallest third; updates much longer than others' are "
-        "shortened or refused; an institution that is worse off with what it was sent keeps its "
-        "own model and is averaged with those that agree with it (not in the paper)",
+        "shortened or refused; in the first 15 rounds, and where groups of institutions disagree, "
+        "FedGT averages an institution only with those whose updates agree with its own; so it "
+        "does for one that was worse off with what it was sent, which keeps its own model (not in "
+        "the paper)",
     )
 
     agreeing_only: bool = Field(

@@ -69,7 +69,7 @@ def load_node_key(source: Path) -> PrivateKey:
     """Load a supernode's private key, with the loader and checks of ``flower-supernode``."""
     try:
         key = load_ssh_private_key(source.read_bytes(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, NotImplementedError):
         raise FedGTError(
             f"{source} is not an unencrypted private key in OpenSSH format: "
             "make one with 'fedgt provision key'"
@@ -92,7 +92,7 @@ def load_public_key(source: Path) -> PublicKey:
         )
     try:
         key = load_ssh_public_key(content)
-    except (ValueError, UnsupportedAlgorithm):
+    except (ValueError, UnsupportedAlgorithm, NotImplementedError):
         raise FedGTError(f"{source} is not a public key in OpenSSH format") from None
     if not isinstance(key, PublicKey) or not uses_nist_ec_curve(key):
         raise FedGTError(
@@ -105,7 +105,7 @@ def load_tls_key(source: Path) -> PrivateKey:
     """Load the key of the authority or the server."""
     try:
         key = load_pem_private_key(source.read_bytes(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, NotImplementedError):
         key = None
     if not isinstance(key, PrivateKey):
         raise FedGTError(

@@ -172,6 +172,8 @@ ADAPTIVE: dict[str, Attack] = {
     "sign-flip from round 10": late(scaled(-1.0)),
     "under the limit from round 10": late(under_the_limit),
     "agrees with a victim, noise 2×": mimic(1),
+    "global nodes ×−2.9": nodes(lambda found: found * np.float32(-2.9)),
+    "says it kept its own, sign-flip": reporting(scaled(-1.0), lambda _: {"kept_own": 1.0}),
     "num_examples 1e9, sign-flip": reporting(scaled(-1.0), lambda _: {"num_examples": 1e9}),
     "sign-flip, val_accuracy 1 in round 1": reporting(scaled(-1.0), _accuracy_lie),
 }

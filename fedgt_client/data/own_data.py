@@ -215,7 +215,7 @@ def _import_options(folder: Path) -> tuple[dict[str, str] | None, CsvFormat]:
         tables = Tables(Path(), Path(), **summary["columns"])
         empty = tuple(str(text) for text in summary.get("empty", ()))
         return tables.columns(), CsvFormat(empty, bool(summary.get("decimal_comma", False)))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None, PLAIN
 
 

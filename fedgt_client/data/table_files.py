@@ -62,7 +62,7 @@ class ParquetTable(TableFile):
         try:
             with pq.ParquetFile(path) as file:
                 fields, rows = file.schema_arrow.names, file.metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FedGTError(f"{path} is a damaged Parquet file: {one_line(error)}") from None
         if rows == 0:
             raise FedGTError(f"{path} has columns but no rows")
@@ -75,7 +75,7 @@ class ParquetTable(TableFile):
             with pq.ParquetFile(self.path) as file:
                 table = file.read(columns=raw)
             table.validate(full=True)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FedGTError(f"{self.path} is a damaged Parquet file: {one_line(error)}") from None
         return {name: table.column(field) for name, field in zip(names, raw, strict=True)}
 

@@ -195,7 +195,7 @@ def _kit_node(folder: Path) -> NodeConfig:
     path = folder / _NODE_FILE
     try:
         return NodeConfig.parse(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FedGTError(f"{path} is not valid TOML: {error}") from None
     except FedGTError as error:
         raise FedGTError(f"{path}: {error}") from None

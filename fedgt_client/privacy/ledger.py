@@ -197,7 +197,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
 
 def _check_version(path: Path, line: bytes) -> None:
     """Refuse a ledger that a newer version has written to: what it spent must not be left out."""
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         found = json.loads(line)
         if isinstance(found, dict) and found.get("format", 1) != 1:
             raise FedGTError(

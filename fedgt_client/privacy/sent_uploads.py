@@ -80,7 +80,7 @@ class SentUploads:
                 facts["metrics"],
                 Release.model_validate(facts["release"]),
             )
-        except (FedGTError, OSError, ValueError, KeyError, TypeError) as error:
+        except (FedGTError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             logger.warning("%s cannot be read, its upload counts as not sent: %s", path, error)
             return None
 

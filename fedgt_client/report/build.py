@@ -80,7 +80,7 @@ def _curves(source: Source) -> OwnCurves:
     rounds: dict[int, dict[str, Any]] = {}
     path = source.folder / _METRICS_FILE
     for line in path.read_bytes().splitlines() if path.exists() else ():
-        with suppress(ValueError):  # of a torn line
+        with suppress(ValueError, RecursionError):  # of a torn line
             found = json.loads(line)
             if isinstance(found, dict) and isinstance(found.get("round"), int):
                 rounds[found["round"]] = found

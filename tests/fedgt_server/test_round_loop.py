@@ -2,10 +2,13 @@
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
+from fedgt_server import events, wait
 from fedgt_server.events import (
     Accuracies,
     EndEvent,
@@ -57,6 +60,26 @@ def took_part(folder: Path) -> list[list[str]]:
 
 def missing(folder: Path) -> list[list[str]]:
     return [event.missing for event in rounds(folder)]
+
+
+def test_a_clock_that_jumps_changes_nothing_but_the_journals_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jumps = cycle((0, -400, 4000))  # days
+
+    class Jumping(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> "Jumping":
+            return cls.fromtimestamp(time.time() + 86_400 * next(jumps), UTC)
+
+    monkeypatch.setattr(events, "datetime", Jumping)
+    monkeypatch.setattr(wait, "datetime", Jumping)
+    result = round_loop(ScriptedGrid(*map(Node, "abc")), tmp_path).run()
+    assert result.rounds == 3
+    assert took_part(tmp_path) == [["a", "b", "c"]] * 3
+    times = [event.time for event in journal(tmp_path)]
+    assert times != sorted(times)
+    assert read_result(tmp_path) is not None
 
 
 def test_nobody_comes(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Many arrays as one, wrong bytes first."""
 
 import json
+import tracemalloc
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from safetensors.numpy import load, save
 
 from shared.errors import FedGTError
 from shared.files import Array
-from shared.packing import pack, unpack
+from shared.packing import Shapes, pack, unpack
 
 ARRAYS: dict[str, Array] = {
     "zeta": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -104,3 +106,24 @@ def test_comes_back() -> None:
         assert found[name].tolist() == array.tolist()
         assert found[name].flags.writeable
     assert unpack(pack({})) == {}
+
+
+@pytest.mark.parametrize("shapes", [None, {"a": [4]}])
+def test_a_large_header_is_refused_before_it_is_read(shapes: Shapes | None) -> None:
+    size = 80_000_000
+    data = size.to_bytes(8, "little") + b'{"a":' + b" " * (size - 5)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FedGTError, match="cannot be read"):
+            unpack(data, shapes)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_two_gigabytes_are_refused_by_their_size_alone() -> None:
+    data = bytes(2**31)  # zeros that nobody has touched take no memory
+    before = psutil.Process().memory_info().rss
+    with pytest.raises(FedGTError, match="2147483648 bytes, at most"):
+        unpack(data, {"a": [4]})
+    assert psutil.Process().memory_info().rss - before < 50_000_000

@@ -7,6 +7,7 @@ for every institution in every round.
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -164,13 +165,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    before = set(Path(tempfile.gettempdir()).glob("*fedgt*"))
     with tempfile.TemporaryDirectory(prefix="soak-") as place, marked_processes() as mark:
-        wrong = soak(Path(place), given.rounds, given.seed, mark)
+        temporary = Path(place) / "tmp"
+        temporary.mkdir()
+        os.environ["TMPDIR"] = str(temporary)  # of all that is started from here
+        wrong = soak(Path(place) / "federation", given.rounds, given.seed, mark)
         mark.end()
         wrong += [f"still running: {process}" for process in mark.processes()]
-    left = sorted(set(Path(tempfile.gettempdir()).glob("*fedgt*")) - before)
-    wrong += [f"left: {path}" for path in left]
+        wrong += [f"left: {path.name}" for path in temporary.iterdir()]
     print("\n".join(wrong) or "clean")
     return int(bool(wrong))
 
