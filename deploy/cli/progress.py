@@ -1,6 +1,7 @@
 """Progress of a run: a live table on a terminal, a line now and then elsewhere."""
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from fedgt_server.events import RoundEvent
 from fedgt_server.round_loop import Observer
 
 _LINES = 10  # in all, where there is no terminal
+_ROUND = re.compile(r"^round \d+: ")
 _REMEMBERED = 10_000  # log lines that are not printed again
 
 
@@ -65,10 +67,11 @@ class _ConsoleHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line; a warning of every round, such as 'kept its own model', only at first."""
         text = record.getMessage()
-        if text in self._printed:
+        key = _ROUND.sub("", text)
+        if key in self._printed:
             return
         if len(self._printed) < _REMEMBERED:
-            self._printed.add(text)
+            self._printed.add(key)
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

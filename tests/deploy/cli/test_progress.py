@@ -32,7 +32,7 @@ def test_nothing_is_shown_with_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_warning_of_every_round_is_printed_once() -> None:
     stream = io.StringIO()
     with round_progress(Console(file=stream, width=100), "fedgt", 3, show=True):
-        for _ in range(3):
-            logger.info("bank-a: kept its own model")
+        for number in range(3):
+            logger.info("round %d: bank-a: kept its own model", number)
         logger.info("bank-b: kept its own model")
     assert stream.getvalue().count("kept its own model") == 2
