@@ -99,7 +99,9 @@ class FedGTClient(NumPyClient):
         sharing = MetricSharing(node.limits, nodes, config.select_by)
         if sharing.mode == "noised":
             # What validation labels choose would show in more than the value that has noise.
-            config = config.model_copy(update={"own_model": False, "robust": False})
+            unchosen = "off" if config.common_model == "off" else "mean"
+            quiet = {"own_model": False, "robust": False, "common_model": unchosen}
+            config = config.model_copy(update=quiet)
         place = (node.state_root(config.state_dir), config.federation, run_name, node.name)
         data = None
         if node.keep_state:

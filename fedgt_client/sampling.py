@@ -10,6 +10,8 @@ from fedgt_client.preprocess.top_k import Pool
 
 _TINY = torch.finfo(torch.float32).tiny
 _SCALE = 2.0**-5
+# The paper's ν.
+_LEAST = 0.15
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,14 @@ class Sampler:
         # A pool is sorted by weight, with ties in a fixed order.
         first = slice(self._samples)
         return self._at(nodes, self._neighbours[nodes, first], self._weights[nodes, first])
+
+    def own_weight(self, nodes: Tensor) -> Tensor:
+        """Return what the candidates leave to a node itself of a mass of 1, shape (q,).
+
+        Of PPR that is its own value and the little that lies beyond the pool; at least ``_LEAST``,
+        which every node has of its own PPR, also where weights are of another kind.
+        """
+        return (1.0 - self._weights[nodes].sum(dim=1)).clamp_min(_LEAST)
 
     def _at(self, nodes: Tensor, chosen: Tensor, weights: Tensor) -> Samples:
         """Return candidates and weights, each of shape (q, n_s), as samples."""

@@ -24,6 +24,7 @@ from shared.config import RunConfig
 from shared.errors import FedGTError
 from shared.packing import Shapes
 from shared.wire import (
+    COMMON,
     EPSILON,
     UPLOAD_WITHHELD,
     WEIGHTS,
@@ -306,7 +307,8 @@ class FedGTStrategy(Strategy):
         parameters = profile.parameters if profile else {}
         uploads = upload_sizes(update.sizes, parameters)
         if not withheld:
-            self._screening.measure(name, update, parameters)
+            changed = [one for one in parameters if not one.startswith(COMMON)]
+            self._screening.measure(name, update, changed)
         # Last: from here on, the method has it.
         kept = update if withheld else self._method.receive(name, update)
         return _Accepted(kept, size, uploads)

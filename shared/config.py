@@ -162,6 +162,13 @@ class RunConfig(BaseModel):
         "and predicts by the federated model, by its own or by the mean of both, whichever is "
         "best on its validation nodes (not in the paper)",
     )
+    common_model: Literal["off", "mean", "chosen"] = Field(
+        "off",
+        description="all institutions together also train a small model by gradients, in whose "
+        "steps the coordinator averages them (predict then propagate, FedSGD); predictions are the "
+        "mean of it and of the personalised model, or chosen: by whichever of the two or their "
+        "mean is best on an institution's validation nodes (not in the paper)",
+    )
     momentum: float = Field(
         0.9, ge=0, le=1, description="momentum of the online clustering of global nodes (γ)"
     )
@@ -443,6 +450,12 @@ class RunConfig(BaseModel):
     def to_flower(self) -> dict[str, Scalar]:
         """Return the settings as Flower's run-config takes them."""
         return dict(self.model_dump(by_alias=True))
+
+    @property
+    def has_common_model(self) -> bool:
+        """Whether institutions share a model: its gradients have none of the noise of others."""
+        noisy = self.ldp == "all" or self.label_privacy == "dp-sgd"
+        return self.common_model != "off" and not noisy
 
     @property
     def data_folder(self) -> Path | None:

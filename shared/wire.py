@@ -54,6 +54,8 @@ _NOT_PARAMETERS = (
     GENERATED_FEATURES,
     GENERATED_GRADIENTS,
 )
+# Names of arrays of the model that all institutions share; only for fedgt. Updates hold gradients.
+COMMON = "common."
 # Metrics with a meaning of their own.
 NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
 EPSILON = "epsilon_total"  # spent so far, by the institution's own account

@@ -4,10 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedgt_client.folders import cache_dir
 from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, LocalResult
+from fedgt_client.methods.common_model import CommonModel
 from fedgt_client.methods.own_model import OwnModel
 from fedgt_client.methods.trained import TrainedMethod
 from fedgt_client.model.features import to_tensor
@@ -25,7 +27,7 @@ from fedgt_client.training.seeding import stable_hash
 from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
 from shared.files import Array
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, OWN_WEIGHT, WEIGHTS
+from shared.wire import COMMON, GLOBAL_NODES, LABEL_DISTRIBUTION, OWN_WEIGHT, WEIGHTS
 
 _CENTRES, _COUNTS = "global_nodes.centres", "global_nodes.counts"
 
@@ -44,6 +46,14 @@ class FedGT(TrainedMethod[TransformerTask]):
         # With noise on gradients, no other model may learn from the labels.
         if config.own_model and config.label_privacy != "dp-sgd":
             self._own = OwnModel(self._task, graph.num_classes, config)
+        self._common: CommonModel | None = None
+        if config.has_common_model:
+            self._common = CommonModel(self._task, graph.num_classes, config)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether its predictions come from the graph transformer and another model."""
+        return bool(self.own_weight or (self._common and self._common.weight))
 
     @property
     def own_weight(self) -> float:
@@ -81,6 +91,10 @@ class FedGT(TrainedMethod[TransformerTask]):
             BatchPlan.fitting(graph, config, self._device),
         )
 
+    def initial_arrays(self) -> Arrays:
+        """Return θ^(1), and the starting point of the common model."""
+        return super().initial_arrays() | (self._common.parameters() if self._common else {})
+
     def fit(self, received: Arrays, round_number: int) -> LocalResult:
         """Run RunClient of Algorithm 2: θ̂ and μ̂ in, Δθ and μ out."""
         start, result = self._train_from(received, round_number)
@@ -90,28 +104,31 @@ class FedGT(TrainedMethod[TransformerTask]):
         if self._config.global_nodes:
             upload[GLOBAL_NODES] = self._task.global_nodes.centres.cpu().numpy()
         released = self._protect(upload, round_number)
+        if self._common:
+            upload |= self._common.gradient()
         return LocalResult(upload, result.metrics, result.warnings, released)
 
     def state_dict(self) -> Arrays:
         """Return weights, Adam's moments, number of rounds, global nodes with their counts."""
-        own = self._own.state_dict() if self._own else {}
-        return (
-            super().state_dict()
-            | own
-            | {
-                _CENTRES: self._task.global_nodes.centres.cpu().numpy(),
-                _COUNTS: self._task.global_nodes.counts.cpu().numpy(),
-            }
-        )
+        return super().state_dict() | self._beside()
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
         super().load_state_dict(saved)
-        if self._own:
-            self._own.load_state_dict(saved)
-        self._set_nodes(saved)
+        self._set_beside(saved)
 
-    def _set_nodes(self, saved: Arrays) -> None:
+    def _beside(self) -> Arrays:
+        """Return the state of all but the graph transformer."""
+        own = self._own.state_dict() if self._own else {}
+        common = self._common.state_dict() if self._common else {}
+        nodes = self._task.global_nodes
+        centres, counts = nodes.centres.cpu().numpy(), nodes.counts.cpu().numpy()
+        return own | common | {_CENTRES: centres, _COUNTS: counts}
+
+    def _set_beside(self, saved: Arrays) -> None:
+        for model in (self._own, self._common):
+            if model:
+                model.load_state_dict(saved)
         self._task.global_nodes = GlobalNodes(
             to_tensor(saved[_CENTRES], self._device),
             to_tensor(saved[_COUNTS], self._device),
@@ -121,23 +138,36 @@ class FedGT(TrainedMethod[TransformerTask]):
     def predict(self, nodes: NDArray[np.int64]) -> Array:
         """Return class scores of the mixture that was chosen, shape (len(nodes), classes)."""
         scores = super().predict(nodes)
-        if self._own is None:
+        if not self.mixes:
             return scores
         places = to_tensor(nodes, self._device)
-        return self._own.mix(places, to_tensor(scores, self._device)).cpu().numpy()
+        return self._mix(places, to_tensor(scores, self._device)).cpu().numpy()
+
+    def _mix(self, nodes: Tensor, scores: Tensor) -> Tensor:
+        """Return the scores of this model and those beside it, shape (len(nodes), classes)."""
+        for model in (self._common, self._own):
+            if model:
+                scores = model.mix(nodes, scores)
+        return scores
 
     def _evaluate(self) -> dict[str, float]:
         """Measure the mixture of this model and the institution's own, chosen on validation."""
-        if self._own is None:
+        if self._own is None and self._common is None:
             return super()._evaluate()
         graph = self._task.graph
         nodes = evaluated_nodes(graph)
         scores = self._task.predict(nodes)
         self._last_losses = validation_losses(graph, scores)
-        self._own.train()
-        self._own.choose_weight(scores[: len(graph.splits["val"])])
-        found = measure(graph, self._own.mix(nodes, scores), self._config.select_by)
-        return found | {OWN_WEIGHT: self._own.weight}
+        count = len(graph.splits["val"])
+        told = {}
+        if self._common:
+            self._common.choose_weight(scores[:count])
+        if self._own:
+            self._own.train()
+            federated = scores if self._common is None else self._common.mix(nodes, scores)
+            self._own.choose_weight(federated[:count])
+            told[OWN_WEIGHT] = self._own.weight
+        return measure(graph, self._mix(nodes, scores), self._config.select_by) | told
 
     def representations(self) -> tuple[Array, Array]:
         """Return nodes, shape (n, d), and the global nodes that represent them, (n_g, d)."""
@@ -145,21 +175,22 @@ class FedGT(TrainedMethod[TransformerTask]):
         return nodes.cpu().numpy(), self._task.global_nodes.centres[-1].cpu().numpy()
 
     def _snapshot(self) -> Arrays:
-        nodes = self._task.global_nodes
-        centres, counts = nodes.centres.cpu().numpy(), nodes.counts.cpu().numpy()
-        own = self._own.state_dict() if self._own else {}
-        held = own | {_CENTRES: centres, _COUNTS: counts}
-        return super()._snapshot() | {name: np.array(array) for name, array in held.items()}
+        held = {name: np.array(array) for name, array in self._beside().items()}
+        return super()._snapshot() | held
 
     def _rewind(self, saved: Arrays) -> None:
         super()._rewind(saved)
-        self._set_nodes(saved)
-        if self._own:
-            self._own.load_state_dict(saved)
+        received = self._common.parameters() if self._common else {}
+        self._set_beside(saved)
+        if self._common:  # its gradient is that at the weights which all have
+            self._common.load(received)
 
     def _load(self, received: Arrays) -> None:
         """Set θ_i ← θ̂_i, μ_i ← μ̂_i; counts stay, as μ̂_i comes in this institution's order."""
-        received = dict(received)
+        common = {name: array for name, array in received.items() if name.startswith(COMMON)}
+        if self._common and all(np.isfinite(array).all() for array in common.values()):
+            self._common.load(common)
+        received = {name: array for name, array in received.items() if name not in common}
         averaged = received.pop(GLOBAL_NODES, None)
         self._optimiser.load(received)
         if averaged is not None:

@@ -4,14 +4,13 @@ Where an institution does better alone, its predictions come from this model: th
 decides, by its own validation nodes.
 """
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from fedgt_client.methods.base import Arrays
-from fedgt_client.training.evaluation import accuracy, measured_by
+from fedgt_client.methods.mixture import best_weight, mixed
+from fedgt_client.training.evaluation import accuracy
 from fedgt_client.training.loop import train_epoch
 from fedgt_client.training.optimiser import ModelOptimiser
 from fedgt_client.training.task import GraphTask, LearningTask
@@ -28,8 +27,6 @@ _RECIPE = {
 _WIDTH, _LAYERS, _DROPOUT = 64, 2, 0.5
 _EPOCHS = 2  # a round: it is small, and ready when the federated model is
 _PATIENCE = 40  # epochs without a better validation accuracy after which it is trained no more
-# Its weight in the predictions: the federated model alone, the mean of both, this model alone.
-WEIGHTS = (0.0, 0.5, 1.0)
 
 _PREFIX = "own."
 
@@ -77,13 +74,7 @@ class OwnModel:
         if self._accuracy < 0:
             return
         labels, own = self._task.graph.labels[val], self._scores(val)
-        found = [
-            measured_by(self._select_by, mixed(federated, own, weight), labels)
-            for weight in WEIGHTS
-        ]
-        best = min if self._select_by == "log-loss" else max
-        if all(math.isfinite(value) for value in found):
-            self.weight = WEIGHTS[found.index(best(found))]
+        self.weight = best_weight(self._select_by, federated, own, labels, first=0.0)
 
     def mix(self, nodes: Tensor, federated: Tensor) -> Tensor:
         """Return the scores that predictions are made of, shape (len(nodes), classes)."""
@@ -120,15 +111,6 @@ class OwnModel:
         scores = self._task.predict(nodes)
         self._optimiser.load(present)
         return scores
-
-
-def mixed(federated: Tensor, own: Tensor, weight: float) -> Tensor:
-    """Return logarithms of the mixed probabilities, shapes (k, classes)."""
-    logs = federated.log_softmax(dim=1), own.log_softmax(dim=1)
-    if weight in (0.0, 1.0):
-        return logs[int(weight)]
-    shares = torch.tensor([1.0 - weight, weight], device=own.device).log()
-    return torch.logsumexp(torch.stack(logs) + shares[:, None, None], dim=0)
 
 
 def _present(name: str) -> str:

@@ -84,7 +84,7 @@ def explain(model: Model, data: OwnData, node_id: str) -> Explanation:
     on_cpu = {"config": model.record.config | {"device": "cpu"}}
     method_record = model.record.model_copy(update=on_cpu)
     method = replace(model, record=method_record).method(data.graph)
-    if not isinstance(method, FedGT) or method.own_weight:
+    if not isinstance(method, FedGT) or method.mixes:
         return _explain_by_links(replace(model, record=method_record), data, node)
     field, reader = _receptive_field(model, data, node), _Reader(model, method)
     reader.check(field, method.predict(np.array([node]))[0])

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedgt_server.aggregation import Array32, personalised_global_nodes
+from fedgt_server.common_model import CommonModel
 from fedgt_server.methods.base import MethodInfo, RoundReport, join_groups, split_groups
 from fedgt_server.methods.personalised import PersonalisedAveraging
 from fedgt_server.transport import (
@@ -17,7 +18,15 @@ from fedgt_server.transport import (
 )
 from fedgt_server.update_sketch import UpdateSketch
 from shared.config import RunConfig
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, WEIGHTS, Arrays, Profile, Update
+from shared.wire import (
+    COMMON,
+    GLOBAL_NODES,
+    LABEL_DISTRIBUTION,
+    WEIGHTS,
+    Arrays,
+    Profile,
+    Update,
+)
 
 # Rounds at the beginning of a run in which nobody has earned trust: all are averaged only with
 # those that agree with them. What is spoilt then would be missing for the whole run; afterwards
@@ -35,6 +44,14 @@ class FedGT(PersonalisedAveraging):
         self._earlier_nodes: dict[str, Array32] = {}  # that this round's have replaced
         self._sketch: UpdateSketch | None = None  # of all updates, if they are compared
         self._groups = False  # whether institutions were found to want different things
+        self._common_part: CommonModel | None = None  # if institutions share one
+
+    def begin(self, initial: Arrays) -> None:
+        """Set θ̂^(1), and the starting point of what institutions share."""
+        common = {name: array for name, array in initial.items() if name.startswith(COMMON)}
+        super().begin({name: array for name, array in initial.items() if name not in common})
+        if common:
+            self._common_part = CommonModel(common, robust=self._config.robust)
 
     def expected(self, profile: Profile) -> dict[str, list[int]]:
         """Expect Δθ, and what institutions are compared by."""
@@ -51,12 +68,16 @@ class FedGT(PersonalisedAveraging):
         arrays = super().message(institution)
         if institution in self._sent_nodes:
             arrays[GLOBAL_NODES] = self._sent_nodes[institution]
+        if self._common_part:
+            arrays |= self._common_part.message()
         return arrays
 
     def receive(self, institution: str, update: Update) -> Update:
         """Add Δθ_i to θ̂_i, and keep μ_i and what institutions are compared by."""
         arrays = update.arrays
         change = self._add_change(institution, update)
+        if self._common_part:
+            self._common_part.receive(institution, arrays)
         if self._config.compare_updates:
             self._updates_so_far().receive(institution, change)
         if GLOBAL_NODES in arrays:
@@ -73,6 +94,8 @@ class FedGT(PersonalisedAveraging):
     def refuse(self, institution: str) -> None:
         """Undo ``receive``: the global nodes are those of the round before."""
         super().refuse(institution)
+        if self._common_part:
+            self._common_part.refuse(institution)
         if self._sketch is not None:
             self._sketch.scale(institution, 0.0)
         self._nodes.pop(institution, None)
@@ -94,6 +117,8 @@ class FedGT(PersonalisedAveraging):
         weights = self._weights(similarity, updates)
         self._average(weights)
         self._average_nodes(weights)
+        if self._common_part:
+            self._common_part.step(updates.keys())
         self._earlier_nodes = {}
         return self._report(similarity, weights)
 
@@ -101,14 +126,19 @@ class FedGT(PersonalisedAveraging):
         """Return the state of the averages and all global nodes."""
         nodes = {"nodes": self._nodes, "sent_nodes": self._sent_nodes}
         sketches = {} if self._sketch is None else self._sketch.sums
-        return super().state_dict() | join_groups(nodes | {"sketch": sketches})
+        common = self._common_part.state_dict() if self._common_part else {}
+        parts = nodes | {"sketch": sketches, "common": common}
+        return super().state_dict() | join_groups(parts)
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
         super().load_state_dict(saved)
-        self._nodes, self._sent_nodes, sketches = split_groups(
-            saved, "nodes", "sent_nodes", "sketch"
+        self._nodes, self._sent_nodes, sketches, common = split_groups(
+            saved, "nodes", "sent_nodes", "sketch", "common"
         )
+        self._common_part = None
+        if common:
+            self._common_part = CommonModel.restored(common, robust=self._config.robust)
         self._sketch = None
         if sketches:
             self._updates_so_far().sums = sketches

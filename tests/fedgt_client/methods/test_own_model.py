@@ -9,7 +9,8 @@ import torch
 from torch.nn import functional
 
 from fedgt_client.methods.fedgt import FedGT
-from fedgt_client.methods.own_model import OwnModel, mixed
+from fedgt_client.methods.mixture import mixed
+from fedgt_client.methods.own_model import OwnModel
 from fedgt_client.training.task import TransformerTask
 from shared.config import Scalar
 from tests.fedgt_client.graphs import settings, two_groups

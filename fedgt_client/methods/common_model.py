@@ -1,0 +1,102 @@
+"""A small model that all institutions train together, beside the personalised one.
+
+Each institution uploads the gradient of its loss at the weights that all have; the coordinator
+takes the step (FedSGD, McMahan et al. 2017). So it learns as if the training nodes of all were in
+one place, where averages of models that were trained apart lag behind. Every institution decides
+by its own validation nodes how far it predicts by it.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from fedgt_client.methods.base import Arrays
+from fedgt_client.methods.mixture import best_weight, mixed
+from fedgt_client.model.features import to_tensor
+from fedgt_client.model.propagation import PropagatedMLP
+from fedgt_client.training.task import TransformerTask
+from shared.config import RunConfig
+from shared.wire import COMMON
+
+_WIDTH, _DROPOUT = 64, 0.5
+_CHUNK = 4096  # training nodes whose gradient is computed at once
+_WEIGHT = "common_weight"  # in the state
+
+
+class CommonModel:
+    """The common weights as they were received last, and their weight in the predictions."""
+
+    def __init__(self, beside: TransformerTask, classes: int, config: RunConfig) -> None:
+        graph, features = beside.graph, beside.graph.features
+        width = features.shape[1] if isinstance(features, Tensor) else features.width
+        with torch.random.fork_rng():
+            torch.manual_seed(config.seed)  # the same starting point at every institution
+            model = PropagatedMLP(width, classes, width=_WIDTH, dropout=_DROPOUT)
+        self._model = model.to(graph.device)
+        self._beside = beside
+        self._chosen = config.common_model == "chosen"
+        self._select_by = config.select_by
+        self.weight = 0.5
+
+    def parameters(self) -> Arrays:
+        """Return a copy of the weights by their names in messages."""
+        return {
+            COMMON + name: parameter.detach().cpu().numpy().copy()
+            for name, parameter in self._model.named_parameters()
+        }
+
+    def load(self, received: Arrays) -> None:
+        """Take over the weights."""
+        with torch.no_grad():
+            for name, parameter in self._model.named_parameters():
+                parameter.copy_(to_tensor(received[COMMON + name], parameter.device))
+
+    def gradient(self) -> Arrays:
+        """Return the gradient of the mean loss over training nodes; zeros without any."""
+        graph, train = self._beside.graph, self._beside.graph.splits["train"]
+        self._model.train()
+        self._model.zero_grad()
+        for nodes in train.split(_CHUNK) if len(train) else ():
+            scores = self._model(graph.features, self._beside.sampler, nodes)
+            loss = functional.cross_entropy(
+                scores, graph.labels[nodes], weight=self._beside.class_weights
+            )
+            (loss * (len(nodes) / len(train))).backward()
+        return {
+            COMMON + name: np.zeros(parameter.shape, np.float32)
+            if parameter.grad is None
+            else parameter.grad.cpu().numpy().copy()
+            for name, parameter in self._model.named_parameters()
+        }
+
+    def choose_weight(self, personalised: Tensor) -> None:
+        """Take the weight that is best on validation nodes, of equal ones that of the mean.
+
+        ``personalised`` are the other model's scores of the validation nodes, shape (k, classes).
+        """
+        val = self._beside.graph.splits["val"]
+        if self._chosen and len(val):
+            labels = self._beside.graph.labels[val]
+            common = self._scores(val)
+            self.weight = best_weight(self._select_by, personalised, common, labels, first=0.5)
+
+    def mix(self, nodes: Tensor, personalised: Tensor) -> Tensor:
+        """Return the scores that predictions are made of, shape (len(nodes), classes)."""
+        if not self.weight or not len(nodes):
+            return personalised
+        return mixed(personalised, self._scores(nodes), self.weight)
+
+    def state_dict(self) -> Arrays:
+        """Return the weights, and what was chosen."""
+        return self.parameters() | {_WEIGHT: np.array([self.weight], np.float32)}
+
+    def load_state_dict(self, saved: Arrays) -> None:
+        """Restore what ``state_dict`` returned."""
+        if _WEIGHT in saved:  # not of a version without such models
+            self.load(saved)
+            self.weight = float(saved[_WEIGHT][0])
+
+    def _scores(self, nodes: Tensor) -> Tensor:
+        graph = self._beside.graph
+        return self._model.infer(graph.features, self._beside.sampler, nodes, graph.num_nodes)
