@@ -13,7 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from fedgt_client.privacy.accounting import Loss, composed
 from shared.config import RunConfig
 from shared.errors import RefusedError
-from shared.wire import FUNCTIONAL_EMBEDDING, GLOBAL_NODES, LABEL_DISTRIBUTION, WEIGHTS
+from shared.wire import (
+    COMMON_GRADIENTS,
+    FUNCTIONAL_EMBEDDING,
+    GLOBAL_NODES,
+    LABEL_DISTRIBUTION,
+    WEIGHTS,
+)
 
 # Weakest first.
 _LDP = ("off", "global-nodes", "all")
@@ -71,8 +77,8 @@ class Policy(BaseModel):
     )
     arrays: tuple[str, ...] = Field(
         default=(WEIGHTS, GLOBAL_NODES, FUNCTIONAL_EMBEDDING),
-        description="arrays that may leave; besides these there are label_distribution, "
-        "generated_features and generated_gradients",
+        description="arrays that may leave; besides these there are common_gradients, "
+        "label_distribution, generated_features and generated_gradients",
     )
     ldp: Literal["off", "global-nodes", "all"] = Field(
         default="global-nodes",
@@ -283,6 +289,7 @@ def sent_arrays(uploads: Collection[str], config: RunConfig) -> list[str]:
     unused = {
         GLOBAL_NODES: config.global_nodes == 0,
         LABEL_DISTRIBUTION: config.similarity != "label",
+        COMMON_GRADIENTS: not config.has_common_model,
     }
     return [name for name in uploads if not unused.get(name, False)]
 
@@ -291,6 +298,8 @@ def _sender(array: str, config: RunConfig) -> tuple[str, str]:
     """Return the setting to which an upload is due, and its value."""
     if array == LABEL_DISTRIBUTION:
         return "similarity", config.similarity
+    if array == COMMON_GRADIENTS:
+        return "common-model", config.common_model
     return "method", config.method
 
 

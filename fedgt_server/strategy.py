@@ -25,6 +25,7 @@ from shared.errors import FedGTError
 from shared.packing import Shapes
 from shared.wire import (
     COMMON,
+    COMMON_GRADIENTS,
     EPSILON,
     UPLOAD_WITHHELD,
     WEIGHTS,
@@ -424,8 +425,9 @@ def _is_withheld(update: Update) -> bool:
 
 
 def upload_sizes(sizes: Mapping[str, int], parameters: Container[str]) -> dict[str, int]:
-    """Return bytes of an update's arrays: the model's together as ``weights``, others by name."""
+    """Return bytes of an update's arrays: the model's and gradients together, others by name."""
     shown: Counter[str] = Counter()
     for name, size in sizes.items():
-        shown[WEIGHTS if name in parameters else name] += size
+        group = COMMON_GRADIENTS if name.startswith(COMMON) else WEIGHTS
+        shown[group if name in parameters else name] += size
     return dict(shown)

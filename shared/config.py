@@ -164,10 +164,12 @@ class RunConfig(BaseModel):
     )
     common_model: Literal["off", "mean", "chosen"] = Field(
         "off",
-        description="all institutions together also train a small model by gradients, in whose "
-        "steps the coordinator averages them (predict then propagate, FedSGD); predictions are the "
-        "mean of it and of the personalised model, or chosen: by whichever of the two or their "
-        "mean is best on an institution's validation nodes (not in the paper)",
+        description="all institutions together also train a small model (predict then propagate) "
+        "by gradients that the coordinator averages (FedSGD). Predictions are by the mean of it "
+        "and the personalised model, or chosen: by whichever of the two and their mean is best on "
+        "an institution's validation nodes. Gradients tell more of labels than changes of weights: "
+        "institutions refuse them unless their policy's 'arrays' has common_gradients (not in the "
+        "paper; none with ldp 'all' or label-privacy 'dp-sgd')",
     )
     momentum: float = Field(
         0.9, ge=0, le=1, description="momentum of the online clustering of global nodes (γ)"

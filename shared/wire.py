@@ -54,8 +54,10 @@ _NOT_PARAMETERS = (
     GENERATED_FEATURES,
     GENERATED_GRADIENTS,
 )
-# Names of arrays of the model that all institutions share; only for fedgt. Updates hold gradients.
+# Start of the names of arrays of the model that all institutions share; only for fedgt. Updates
+# hold its gradients, which tell more of labels than changes of weights do.
 COMMON = "common."
+COMMON_GRADIENTS = "common_gradients"  # what declarations and journals call them, all together
 # Metrics with a meaning of their own.
 NUM_EXAMPLES = "num_examples"  # training nodes, where a method weighs institutions by them
 EPSILON = "epsilon_total"  # spent so far, by the institution's own account

@@ -27,7 +27,14 @@ from fedgt_client.training.seeding import stable_hash
 from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
 from shared.files import Array
-from shared.wire import COMMON, GLOBAL_NODES, LABEL_DISTRIBUTION, OWN_WEIGHT, WEIGHTS
+from shared.wire import (
+    COMMON,
+    COMMON_GRADIENTS,
+    GLOBAL_NODES,
+    LABEL_DISTRIBUTION,
+    OWN_WEIGHT,
+    WEIGHTS,
+)
 
 _CENTRES, _COUNTS = "global_nodes.centres", "global_nodes.counts"
 
@@ -36,7 +43,12 @@ class FedGT(TrainedMethod[TransformerTask]):
     """The graph transformer, its global nodes and its optimiser."""
 
     private_updates: ClassVar[bool] = True
-    uploads: ClassVar[tuple[str, ...]] = (WEIGHTS, GLOBAL_NODES, LABEL_DISTRIBUTION)
+    uploads: ClassVar[tuple[str, ...]] = (
+        WEIGHTS,
+        GLOBAL_NODES,
+        LABEL_DISTRIBUTION,
+        COMMON_GRADIENTS,
+    )
     metrics: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:

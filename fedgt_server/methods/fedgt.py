@@ -20,6 +20,7 @@ from fedgt_server.update_sketch import UpdateSketch
 from shared.config import RunConfig
 from shared.wire import (
     COMMON,
+    COMMON_GRADIENTS,
     GLOBAL_NODES,
     LABEL_DISTRIBUTION,
     WEIGHTS,
@@ -218,6 +219,6 @@ INFO = MethodInfo(
     "FedGT",
     "a graph transformer with global nodes, personalised averages by optimal transport",
     FedGT,
-    uploads=(WEIGHTS, GLOBAL_NODES, LABEL_DISTRIBUTION),
+    uploads=(WEIGHTS, GLOBAL_NODES, LABEL_DISTRIBUTION, COMMON_GRADIENTS),
     private_updates=True,
 )

@@ -36,6 +36,11 @@ STOLEN: dict[str, tuple[dict[str, Scalar], str]] = {
         "similarity = label, which uploads label_distribution, allowed: weights, global_nodes, "
         "functional_embedding ([policy] arrays)",
     ),
+    "gradients": (
+        {"common-model": "chosen"},
+        "common-model = chosen, which uploads common_gradients, allowed: weights, global_nodes, "
+        "functional_embedding ([policy] arrays)",
+    ),
     "features": (
         {"method": "fedsage"},
         "method = fedsage, allowed: fedgt, local, gcn, fedavg, fedper, gcfl, fedpub, gophormer, "

@@ -20,7 +20,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path))
 
 
-def institution(name: str = "alba", **changed: Scalar) -> FedGT:
+def institution(**changed: Scalar) -> FedGT:
+    return at("alba", **changed)
+
+
+def at(name: str, **changed: Scalar) -> FedGT:
     return FedGT(two_groups(), settings(**{"common_model": "chosen", **changed}), name)
 
 
@@ -57,7 +61,7 @@ def test_weights_that_are_not_finite_are_not_taken_over() -> None:
 
 
 def test_all_institutions_begin_with_the_same_weights() -> None:
-    one, other = institution("alba").initial_arrays(), institution("bora").initial_arrays()
+    one, other = at("alba").initial_arrays(), at("bora").initial_arrays()
     assert common_of(one)
     for name, array in common_of(one).items():
         assert array.tobytes() == other[name].tobytes()
