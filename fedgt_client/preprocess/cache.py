@@ -23,7 +23,7 @@ from shared.files import open_tensors, write_tensors
 logger = logging.getLogger(__name__)
 
 # Increase it when what is computed changes: older files are then ignored.
-_VERSION = 3
+_VERSION = 4
 # Candidates kept for each node, as a multiple of the samples drawn: enough for variety.
 POOL_FACTOR = 4
 # Bytes that the folder may hold: predictions for new nodes prepare another graph every time.
