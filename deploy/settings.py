@@ -11,7 +11,7 @@ from shared.registry import lookup
 def resolve_settings(
     values: Mapping[str, Scalar] | None = None, *, preset: str = "default"
 ) -> RunConfig:
-    """Merge defaults, those of the method, the preset and ``values``, and check all names.
+    """Merge defaults, those of method and label privacy, the preset, ``values``; check all names.
 
     All participants of the run get the complete result, and need not know any defaults.
 
@@ -23,7 +23,8 @@ def resolve_settings(
     values = values or {}
     default = RunConfig.model_fields["method"].default
     info = method_info(str(values.get("method", default)))
-    config = RunConfig.build(values, preset=preset, method_defaults=info.defaults)
+    defaults = {**info.defaults, **RunConfig.privacy_defaults(values)}
+    config = RunConfig.build(values, preset=preset, method_defaults=defaults)
     config.check_privacy(private_updates=info.private_updates)
     lookup(SAMPLERS, "sampler", config.sampler)
     return config

@@ -73,7 +73,7 @@ def settings_text(config: RunConfig) -> str:
     """Return the privacy of a run in a few words, with the model's size where it is another."""
     if config.label_privacy == "dp-sgd":
         trained = "last layer" if config.private_layers == "head" else "all layers"
-        steps = ", plain steps" if config.adam_epsilon >= 1 else ""
+        steps = "" if config.adam_epsilon >= 1 else ", Adam's steps"
         text = f"DP-SGD on labels, ε = {config.label_epsilon:g}, {trained}{steps}"
     elif config.label_privacy == "randomised-response":
         text = f"randomised response on labels, ε = {config.label_epsilon:g}"

@@ -16,6 +16,7 @@ from fedgt_client.data.own_folders import own_institution
 from fedgt_client.data.provenance import DataFiles, read_provenance
 from fedgt_client.data.subgraph import open_institution
 from fedgt_client.error_feedback import ErrorFeedback
+from fedgt_client.graph import Graph
 from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.metric_sharing import MetricSharing
 from fedgt_client.named_arrays import NamedArrays
@@ -100,8 +101,10 @@ class FedGTClient(NumPyClient):
         if sharing.mode == "noised":
             # What validation labels choose would show in more than the value that has noise.
             unchosen = "off" if config.common_model == "off" else "mean"
-            quiet = {"own_model": False, "robust": False, "common_model": unchosen}
+            quiet = {"own_model": False, "common_model": unchosen}
             config = config.model_copy(update=quiet)
+        if sharing.told_step is None:  # that it keeps its own model tells of validation labels
+            config = config.model_copy(update={"robust": False})
         place = (node.state_root(config.state_dir), config.federation, run_name, node.name)
         data = None
         if node.keep_state:
@@ -138,7 +141,7 @@ class FedGTClient(NumPyClient):
                     name: list(array.shape) for name, array in method.initial_arrays().items()
                 },
             ),
-            lambda: client_method(graph, config, node.name),
+            lambda: _method(graph, config, node.name, sharing),
             store,
             releases,
             config,
@@ -333,6 +336,15 @@ def _measured_text(metrics: Mapping[str, float]) -> str:
     }
     shown = [f"{text} {metrics[name]:.4f}" for name, text in names.items() if name in metrics]
     return ", ".join(shown) or "not measured"
+
+
+def _method(
+    graph: Graph, config: RunConfig, institution: str, sharing: MetricSharing
+) -> ClientMethod:
+    """Create the method, which says no more of validation nodes than is shared."""
+    method = client_method(graph, config, institution)
+    method.accuracy_step = sharing.told_step or 0.0
+    return method
 
 
 def _check_owner(node: NodeConfig, digest: str) -> None:

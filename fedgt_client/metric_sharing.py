@@ -67,6 +67,15 @@ class MetricSharing:
         shareable = {"exact": True, "rounded": name in _SHARES, "noised": name == "accuracy"}
         return not shareable.get(self.mode, False)
 
+    @property
+    def told_step(self) -> float | None:
+        """In which steps validation accuracy leaves; 0: exactly; None: not so that it can tell."""
+        if self.mode == "exact":
+            return 0.0
+        step = self._step(self._nodes["val"])
+        is_told = self.mode == "rounded" and self._is_listed("accuracy")
+        return step if is_told and step else None
+
     def share(self, metrics: Mapping[str, float]) -> Shared:
         """Return what of a round's metrics may leave."""
         listed = {

@@ -259,7 +259,7 @@ class RunConfig(BaseModel):
         "off",
         description="differential privacy of a training node's label, with label-epsilon: labels "
         "are exchanged at random once and for all, or gradients of single nodes are clipped and "
-        "get noise in every step (methods fedgt and fedavg)",
+        "get noise in every step (methods fedgt and fedavg; few plain steps by default, see below)",
     )
     label_epsilon: float = Field(
         4.0,
@@ -441,6 +441,11 @@ class RunConfig(BaseModel):
         except ValidationError as error:
             raise FedGTError(_first_error(error)) from None
 
+    @staticmethod
+    def privacy_defaults(values: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+        """Return the defaults that the label privacy of a run's settings brings along."""
+        return PRIVATE_STEPS if values.get("label-privacy") == "dp-sgd" else {}
+
     def check_privacy(self, *, private_updates: bool) -> None:
         """Raise FedGTError if noise on all updates is configured, but the method adds none."""
         if self.ldp == "all" and not private_updates:
@@ -464,6 +469,19 @@ class RunConfig(BaseModel):
         """``data-dir`` as a path, None where it is empty."""
         return Path(self.data_dir) if self.data_dir else None
 
+
+# What differs from the defaults of a method with label-privacy dp-sgd. Few plain gradient steps:
+# each costs budget, Adam would make every value of the noise equally large, and dropout is noise
+# on top of noise. Similarity weights gain nothing.
+PRIVATE_STEPS: dict[str, Scalar] = {
+    "rounds": 3,
+    "lr": 3.0,
+    "lr-schedule": "constant",
+    "adam-epsilon": 1.0,
+    "weight-decay": 0.0,
+    "dropout": 0.0,
+    "aggregation": "mean",
+}
 
 # Each entry: what differs from the defaults.
 PRESETS: dict[str, dict[str, Scalar]] = {

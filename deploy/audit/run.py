@@ -12,7 +12,7 @@ from fedgt_server.events import StartEvent
 from fedgt_server.report.runs import read_start
 from fedgt_server.result import read_result
 from fedgt_server.round_loop import Observer
-from shared.config import Scalar
+from shared.config import PRIVATE_STEPS, Scalar
 from shared.errors import FedGTError
 
 # What the settings of a run are compared with.
@@ -23,7 +23,7 @@ VARIANTS: dict[str, dict[str, Scalar]] = {
         "label-privacy": "randomised-response",
         "label-epsilon": 4.0,
     },
-    "DP-SGD on labels, ε = 4": {"label-privacy": "dp-sgd", "label-epsilon": 4.0},
+    "DP-SGD on labels, ε = 4": {"label-privacy": "dp-sgd", "label-epsilon": 4.0, **PRIVATE_STEPS},
 }
 AS_CONFIGURED = "as configured"
 

@@ -1,10 +1,11 @@
 """Generate docs/settings.md from ``RunConfig`` and ``NodeConfig``."""
 
+from collections.abc import Mapping
 from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from shared.config import PRESETS, RunConfig
+from shared.config import PRESETS, PRIVATE_STEPS, RunConfig, Scalar
 
 _HEAD = """\
 # Settings
@@ -89,9 +90,14 @@ def settings_page() -> str:
         parts.append(f"| `{field.alias}` | {_default(field.default)} | {meaning} |\n")
     for preset, changes in PRESETS.items():
         if changes:
-            parts.append(f"\n## Preset `{preset}`\n\n| setting | value |\n| --- | --- |\n")
-            parts += [f"| `{key}` | {_code(value)} |\n" for key, value in changes.items()]
+            parts.append(_changes(f"Preset `{preset}`", changes))
+    parts.append(_changes('Defaults with `label-privacy = "dp-sgd"`', PRIVATE_STEPS))
     return "".join(parts)
+
+
+def _changes(title: str, changes: Mapping[str, Scalar]) -> str:
+    rows = (f"| `{key}` | {_code(value)} |\n" for key, value in changes.items())
+    return f"\n## {title}\n\n| setting | value |\n| --- | --- |\n" + "".join(rows)
 
 
 def _values(field: FieldInfo) -> str:

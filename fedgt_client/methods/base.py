@@ -36,6 +36,8 @@ class ClientMethod(ABC):
     uploads: ClassVar[tuple[str, ...]] = (WEIGHTS,)
     # Metrics besides those that every method reports.
     metrics: ClassVar[tuple[str, ...]] = ()
+    # Steps of accuracy by which it may tell that a model is worse here; 0: it may by losses.
+    accuracy_step: float = 0.0
 
     @abstractmethod
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None: ...

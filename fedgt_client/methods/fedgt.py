@@ -21,8 +21,9 @@ from fedgt_client.privacy.mechanism import NoiseMechanism
 from fedgt_client.privacy.release import Release
 from fedgt_client.sampling import Sampler
 from fedgt_client.training.batches import BatchPlan
-from fedgt_client.training.evaluation import evaluated_nodes, measure, validation_losses
+from fedgt_client.training.evaluation import evaluated_nodes, measure
 from fedgt_client.training.optimiser import learning_rate
+from fedgt_client.training.received_model import validated
 from fedgt_client.training.seeding import stable_hash
 from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
@@ -169,7 +170,7 @@ class FedGT(TrainedMethod[TransformerTask]):
         graph = self._task.graph
         nodes = evaluated_nodes(graph)
         scores = self._task.predict(nodes)
-        self._last_losses = validation_losses(graph, scores)
+        self._last_losses = validated(graph, scores, self.accuracy_step)
         count = len(graph.splits["val"])
         told = {}
         if self._common:

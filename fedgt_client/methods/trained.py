@@ -13,7 +13,7 @@ from fedgt_client.methods.base import Arrays, ClientMethod, LocalResult
 from fedgt_client.model.features import to_tensor
 from fedgt_client.state import MEASURED
 from fedgt_client.training.device import choose_device
-from fedgt_client.training.evaluation import evaluated_nodes, measure, validation_losses
+from fedgt_client.training.evaluation import evaluated_nodes, measure
 from fedgt_client.training.loop import EpochReport, train_epoch
 from fedgt_client.training.optimiser import ModelOptimiser
 from fedgt_client.training.private_steps import (
@@ -22,7 +22,7 @@ from fedgt_client.training.private_steps import (
     train_privately,
     trained_parameters,
 )
-from fedgt_client.training.received_model import is_worse, remembered
+from fedgt_client.training.received_model import is_worse, remembered, validated
 from fedgt_client.training.seeding import seed_round, stable_hash
 from fedgt_client.training.task import LearningTask
 from shared.config import RunConfig
@@ -52,7 +52,7 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         self._optimiser = ModelOptimiser(self._task.model, config)
         self._gradient_noise = gradient_noise(config)
         self._rounds = 0  # rounds that this institution has trained in
-        # Of validation nodes: after the last rounds, shape (rounds, k), and in the present one.
+        # As of ``validated``: after the last rounds, shape (rounds, k), and in the present one.
         self._losses, self._last_losses = torch.empty(0, 0), torch.empty(0)
 
     @abstractmethod
@@ -130,7 +130,7 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         start = self._exchanged()
         result = self._train(round_number)
         spoilt = not all(np.isfinite(array).all() for array in received.values())
-        if robust and (spoilt or is_worse(self._last_losses, earlier)):
+        if robust and (spoilt or is_worse(self._last_losses, earlier, self.accuracy_step)):
             tried, tried_losses = self._snapshot(), self._last_losses
             self._rewind(own)
             own_start = self._exchanged()
@@ -180,7 +180,7 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         """Measure the model after training."""
         graph = self._task.graph
         scores = self._task.predict(evaluated_nodes(graph))
-        self._last_losses = validation_losses(graph, scores)
+        self._last_losses = validated(graph, scores, self.accuracy_step)
         return measure(graph, scores, self._config.select_by)
 
     def _data_warnings(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The settings of a run, and which of them differ from the defaults of its method."""
+"""The settings of a run, and which of them differ from the defaults of method and privacy."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,8 @@ def setting_views(config: Mapping[str, Scalar]) -> list[SettingView]:
     """Return all settings of a run in the order of ``RunConfig``."""
     method = str(config.get("method", ""))
     info = METHODS.get(method)
-    defaults = RunConfig.build(method_defaults=info.defaults if info else None).to_flower()
+    of_method = {**(info.defaults if info else {}), **RunConfig.privacy_defaults(config)}
+    defaults = RunConfig.build(method_defaults=of_method).to_flower()
     meanings = {str(f.alias): f.description or "" for f in RunConfig.model_fields.values()}
     found = []
     for key, value in config.items():

@@ -7,7 +7,7 @@ from fedgt_client.methods import METHODS as CLIENT_METHODS
 from fedgt_client.methods import ClientMethod, client_method
 from fedgt_client.preprocess.samplers import SAMPLERS
 from fedgt_server.methods import METHODS, server_method
-from shared.config import PRESETS, RunConfig, Scalar
+from shared.config import PRESETS, PRIVATE_STEPS, RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.registry import import_object
 from tests.fedgt_client.graphs import two_groups
@@ -55,6 +55,18 @@ def test_defaults_of_a_method_are_below_preset_and_values() -> None:
     assert resolve_settings({"method": "fedavg"}, preset="paper").lr == PRESETS["paper"]["lr"]
     assert resolve_settings({"method": "fedavg", "lr": 0.5}).lr == 0.5
     assert resolve_settings({"method": "local"}).lr == resolve_settings().lr
+
+
+def test_noise_on_gradients_brings_its_own_steps() -> None:
+    private: dict[str, Scalar] = {"label-privacy": "dp-sgd"}
+    for method in ("fedgt", "fedavg"):
+        found = resolve_settings({"method": method, **private}).to_flower()
+        assert {key: found[key] for key in PRIVATE_STEPS} == PRIVATE_STEPS
+    assert resolve_settings({**private, "rounds": 20}).rounds == 20
+    assert resolve_settings(private, preset="paper").lr == PRESETS["paper"]["lr"]
+    other = resolve_settings({"label-privacy": "randomised-response"})
+    assert (other.rounds, other.lr) == (resolve_settings().rounds, resolve_settings().lr)
+    assert all(resolve_settings().to_flower()[key] != value for key, value in PRIVATE_STEPS.items())
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -4,7 +4,7 @@ Real institutions train and evaluate what the attacker sends; what it sees went 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +49,13 @@ def graphs() -> list[Graph]:
 class Attacker:
     """A coordinator, who sends whatever it likes and reads what comes back."""
 
-    def __init__(self, place: Path, graphs: Sequence[Graph], mode: ShareMetrics | None) -> None:
+    def __init__(
+        self,
+        place: Path,
+        graphs: Sequence[Graph],
+        mode: ShareMetrics | None,
+        **settings: Scalar,
+    ) -> None:
         nodes = []
         for index, graph in enumerate(graphs):
             graph.save(place / str(index))
@@ -62,7 +68,13 @@ class Attacker:
             if mode:  # else it has said nothing
                 node["policy"] = Policy(share_metrics=mode).to_json()
             nodes.append(node)
-        self._grid = InProcessGrid(app, nodes, resolve_settings(_SMALL).to_flower())
+        self._nodes, self._settings = nodes, {**_SMALL, **settings}
+        self.begin("first")
+
+    def begin(self, run: str) -> None:
+        """Begin another run, in which institutions know nothing of those before."""
+        config = resolve_settings({**self._settings, "run-name": run})
+        self._grid = InProcessGrid(app, self._nodes, config.to_flower())
 
     def _send(self, node: int, message: Message) -> Message:
         (reply,) = self._grid.send_and_receive([message])
@@ -121,6 +133,48 @@ def stolen_counts(attacker: Attacker, node: int, nodes: int, classes: int) -> li
     ]
 
 
+def threshold(count: int, nodes: int, classes: int) -> float:
+    """Return from which logit on a model that denies a class seems worse than one without opinion.
+
+    By the rule of ``received_model``, if ``count`` of the validation nodes are of the class.
+    """
+
+    def seems_worse(logit: float) -> bool:
+        others = math.log(classes - 1 + math.exp(-logit)) - math.log(classes)
+        differences = np.full(nodes, others)
+        differences[:count] += logit
+        by_chance = 2.5 * differences.std(ddof=1) / nodes**0.5
+        return bool(differences.mean() > max(by_chance, 0.05 * math.log(classes)))
+
+    return bisected(seems_worse)
+
+
+def bisected(is_enough: Callable[[float], bool]) -> float:
+    """Return the smallest logit that is enough, to a thousandth; the largest where none is."""
+    low, high = 0.0, 64.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def stolen_by_complaints(attacker: Attacker, label: int, nodes: int, classes: int) -> list[int]:
+    """Return which counts of a class agree with when an institution keeps its own model."""
+    empty = {name: np.zeros_like(array) for name, array in attacker.initial(1).items()}
+
+    def is_kept(logit: float) -> bool:
+        attacker.begin(f"denies-{label}-by-{logit:.6f}")
+        denying = {name: array.copy() for name, array in empty.items()}
+        denying["head.bias"][label] = -logit
+        attacker.metrics(1, 1, empty)  # what it compares with
+        return "kept_own" in attacker.metrics(1, 2, denying)
+
+    seen = bisected(is_kept)
+    predicted = [threshold(count, nodes, classes) for count in range(nodes + 1)]
+    nearest = min(abs(seen - one) for one in predicted)
+    return [count for count, one in enumerate(predicted) if abs(seen - one) <= nearest + 1e-2]
+
+
 def true_counts(graph: Graph) -> list[int]:
     counts = np.bincount(graph.labels[graph.val], minlength=graph.num_classes)
     return [int(count) for count in counts]
@@ -142,6 +196,44 @@ def test_the_number_of_nodes_of_each_class(tmp_path: Path, graphs: list[Graph]) 
         assert stolen_counts(exact, node, size, classes) == true_counts(graph)
         # Even to one who knows the number of nodes from elsewhere.
         assert stolen_counts(default, node, size, classes) != true_counts(graph)
+
+
+@pytest.mark.slow
+def test_what_institutions_complain_of(tmp_path: Path, graphs: list[Graph]) -> None:
+    """By when an institution keeps its own model, a class is counted in two rounds a bit.
+
+    With a learning rate of almost nothing, all institutions compare constant models.
+    """
+    settings: dict[str, Scalar] = {"robust": True, "lr": 1e-12, "weight-decay": 0.0}
+    graph = graphs[0]
+    size, classes = int(graph.val.sum()), graph.num_classes
+    label = int(np.argmax(true_counts(graph)))
+    count = true_counts(graph)[label]
+    exact = Attacker(tmp_path / "exact", graphs[:1], "exact", **settings)
+    found = stolen_by_complaints(exact, label, size, classes)
+    assert count in found
+    assert len(found) <= 2  # of about a hundred
+    for mode in (None, "none"):
+        other = Attacker(tmp_path / str(mode), graphs[:1], mode, **settings)
+        assert count not in stolen_by_complaints(other, label, size, classes), mode
+
+
+@pytest.mark.parametrize("mode", [None, "none"])
+def test_a_spoilt_model_is_noticed_by_what_is_shared(
+    mode: ShareMetrics | None, tmp_path: Path, graphs: list[Graph]
+) -> None:
+    learning: dict[str, Scalar] = {"robust": True, "local-epochs": 10, "dropout": 0.0}
+    bank = Attacker(tmp_path, graphs[:1], mode, **learning)
+    model = bank.initial(1)
+    seen = [bank.metrics(1, number, model) for number in range(1, 6)]
+    rarest = int(np.argmin(true_counts(graphs[0])))
+    spoilt = bank.metrics(1, 6, constant(model, rarest))
+    assert all("kept_own" not in found for found in seen)
+    if mode == "none":
+        assert "kept_own" not in spoilt
+    else:
+        assert spoilt["kept_own"] == 1.0
+        assert spoilt["val_accuracy"] >= seen[-1]["val_accuracy"] - 0.1
 
 
 def test_a_loss_cannot_be_blown_up(tmp_path: Path, graphs: list[Graph]) -> None:
