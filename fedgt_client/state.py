@@ -55,17 +55,19 @@ class StateStore:
             check_folder_name(name)
         self.root, self.federation, self.run = root, federation, run
         self.folder = root / federation / run / institution
+        self._opened: set[int] = set()  # rounds whose files may be memory-mapped
 
     def save(self, round_number: int, tensors: dict[str, Array]) -> SavedRound:
         """Write the state after ``round_number`` and delete that of later rounds, if any."""
-        write_tensors(self._path(round_number), tensors)
         rounds = self.rounds()
         # The last that was played by then, not that very round: it may have been missed.
         by_then = [kept for kept in rounds if kept <= round_number - KEPT + 1]
         oldest = max(by_then, default=0)
-        for other in rounds:
-            if other > round_number or other < oldest:
-                self._path(other).unlink(missing_ok=True)
+        before = [other for other in rounds if other < oldest]
+        unused = [self._path(other) for other in before if other not in self._opened]
+        write_tensors(self._path(round_number), tensors, over=unused[-1] if unused else None)
+        for other in before + [other for other in rounds if other > round_number]:
+            self._path(other).unlink(missing_ok=True)
         kept = self.best()
         if kept and kept.round_number >= round_number:
             # The round is played again, or by another run of the same name.
@@ -101,6 +103,7 @@ class StateStore:
 
     def load(self, round_number: int) -> dict[str, Array]:
         """Return the state after ``round_number``, memory-mapped."""
+        self._opened.add(round_number)
         return open_tensors(self._path(round_number))
 
     def keep_best(self, round_number: int) -> None:
@@ -113,7 +116,7 @@ class StateStore:
             return
         model = {
             name: array
-            for name, array in self.load(round_number).items()
+            for name, array in open_tensors(self._path(round_number)).items()
             if not name.startswith((OPTIMISER, RESIDUAL, MEASURED))
         }
         write_tensors(self.folder / f"best-{round_number:06d}.safetensors", model)

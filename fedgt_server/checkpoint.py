@@ -17,7 +17,9 @@ from shared.wire import Arrays, Profile
 
 logger = logging.getLogger(__name__)
 
-_KEPT = 2  # one may be torn by a full disk or a crash; that of the best round stays beside them
+# One may be torn by a full disk or a crash, while the next is written over the oldest; that of the
+# best round stays beside them.
+_KEPT = 3
 
 
 class Standing(NamedTuple):
@@ -78,23 +80,30 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._opened = 0  # the round whose arrays may be memory-mapped
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, then delete those no longer needed.
+        """Write a checkpoint in the place of those no longer needed.
 
         The JSON half goes last and holds a checksum of the other: a pair is whole or not there.
         """
         number = checkpoint.round_number
         arrays, facts = self._paths(number)
-        write_tensors(arrays, checkpoint.arrays, durable=True)
+        best = checkpoint.facts.best.number if checkpoint.facts.best else 0
+        earlier = [old for old in self.rounds() if old != number]
+        unused = [old for old in earlier[: 1 - _KEPT] if old != best]
+        over = [old for old in unused if old != self._opened][-1:]
+        for old in over:  # first: without it the pair is not there
+            self._paths(old)[1].unlink(missing_ok=True)
+        place = self._paths(over[0])[0] if over else None
+        write_tensors(arrays, checkpoint.arrays, durable=True, over=place)
         document = _Document(round=number, checksum=_checksum(arrays), facts=checkpoint.facts)
         try:
-            write_json(facts, document.model_dump(), durable=True)
+            write_json(facts, document.model_dump(), indent=None, durable=True)
         except OSError:
             arrays.unlink(missing_ok=True)
             raise
-        best = checkpoint.facts.best.number if checkpoint.facts.best else 0
-        self._delete([old for old in self.rounds()[:-_KEPT] if old != best])
+        self._delete(unused)
 
     def delete_all(self) -> None:
         """Delete the checkpoints of an earlier run of the same name."""
@@ -116,6 +125,7 @@ class Checkpoints:
                 document = _Document.model_validate_json(facts.read_bytes())
                 if _checksum(arrays) != document.checksum:
                     raise FedGTError(f"{arrays} does not match its checksum")
+                self._opened = number
                 return Checkpoint(number, document.facts, open_tensors(arrays))
             except (OSError, ValueError, FedGTError) as error:
                 logger.warning("skipping the checkpoint of round %d: %s", number, error)

@@ -4,6 +4,7 @@ A backup may be taken while the kit is in use: files of FedGT are written whole 
 the SuperLink's database is copied by SQLite itself.
 """
 
+import fcntl
 import hashlib
 import sqlite3
 import tarfile
@@ -152,6 +153,7 @@ def _database(source: Path, copy: Path) -> Path:
 def _add(archive: tarfile.TarFile, source: Path, place: str) -> str:
     """Add a file as it is now, though it may grow meanwhile; return its digest."""
     with source.open("rb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_SH)  # a state of an old round is written over otherwise
         entry = archive.gettarinfo(arcname=place, fileobj=stream)
         digest = hashlib.sha256()
         left = entry.size

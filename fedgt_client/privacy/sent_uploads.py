@@ -95,12 +95,21 @@ class SentUploads:
             "metrics": sent.metrics,
             "release": sent.release.model_dump(mode="json"),
         }
-        with atomic_file(path, mode=0o600, durable=True) as staging:
-            staging.write_bytes(json.dumps(facts).encode() + b"\n" + sent.packed(self._precision))
-        for other in self._folder.glob("sent-*.bin"):
-            number = re.fullmatch(r"sent-(\d+)\.bin", other.name)
-            if number and int(number[1]) <= round_number - _KEPT:
-                other.unlink(missing_ok=True)
+        unused = [
+            other
+            for other in self._folder.glob("sent-*.bin")
+            if (number := re.fullmatch(r"sent-(\d+)\.bin", other.name))
+            and int(number[1]) <= round_number - _KEPT
+        ]
+        over = unused.pop() if unused else None
+        with (
+            atomic_file(path, mode=0o600, durable=True, over=over) as staging,
+            staging.open("r+b") as stream,
+        ):
+            stream.write(json.dumps(facts).encode() + b"\n" + sent.packed(self._precision))
+            stream.truncate()
+        for other in unused:
+            other.unlink(missing_ok=True)
 
     def _path(self, round_number: int) -> Path | None:
         return self._folder / f"sent-{round_number:06d}.bin" if self._folder else None

@@ -65,6 +65,24 @@ def test_the_last_rounds_are_kept(store: StateStore) -> None:
     assert before(store, 3) is None
 
 
+def test_the_oldest_is_written_over(store: StateStore) -> None:
+    for number in range(1, 4):
+        store.save(number, state(number))
+    oldest = (store.folder / "round-000001.safetensors").stat().st_ino
+    store.save(4, state(4) | {"more": np.arange(3)})
+    store.save(5, state(5))  # shorter than what was there
+    assert (store.folder / "round-000004.safetensors").stat().st_ino == oldest
+    assert [int(store.load(number)["rounds"]) for number in store.rounds()] == [3, 4, 5]
+
+
+def test_what_was_loaded_is_not_written_over(store: StateStore) -> None:
+    store.save(1, state(1))
+    loaded = store.load(1)
+    for number in range(2, 9):
+        store.save(number, state(number))
+    assert loaded["weight"].tolist() == [[1.0, 1.0]] * 2
+
+
 def test_rounds_that_were_missed(store: StateStore) -> None:
     """A coordinator that goes back asks for rounds before the first that was played again."""
     for number in (1, 2, 9):

@@ -122,9 +122,28 @@ def test_newest_is_exact(kept: Checkpoints) -> None:
     assert newest.arrays["model/a"].tolist() == [3, 3, 3]
 
 
-def test_two_are_kept(kept: Checkpoints) -> None:
-    assert kept.rounds() == [2, 3]
-    assert len(list(kept.folder.iterdir())) == 4
+def test_three_are_kept(kept: Checkpoints) -> None:
+    kept.save(checkpoint(4))
+    assert kept.rounds() == [2, 3, 4]
+    assert len(list(kept.folder.iterdir())) == 6
+
+
+def test_the_oldest_is_written_over(kept: Checkpoints) -> None:
+    oldest = kept.folder / "round-000001.safetensors"
+    place = oldest.stat().st_ino
+    kept.save(checkpoint(4))
+    assert (kept.folder / "round-000004.safetensors").stat().st_ino == place
+    newest = kept.newest()
+    assert newest is not None
+    assert newest.arrays["model/a"].tolist() == [4, 4, 4]
+
+
+def test_what_a_run_goes_on_from_is_not_written_over(kept: Checkpoints) -> None:
+    newest = kept.newest()
+    assert newest is not None
+    for number in range(4, 10):
+        kept.save(checkpoint(number))
+    assert newest.arrays["model/a"].tolist() == [3, 3, 3]
 
 
 def test_that_of_the_best_round_is_kept_beside_them(tmp_path: Path) -> None:
@@ -132,9 +151,12 @@ def test_that_of_the_best_round_is_kept_beside_them(tmp_path: Path) -> None:
     for number, best in ((1, 1), (2, 2), (3, 2), (4, 2), (5, 2), (6, 6), (7, 6), (8, 6)):
         saved = facts(number).model_copy(update={"best": BestRound(best, 0.5, ("a", "b"))})
         checkpoints.save(Checkpoint(number, saved, {"model/a": np.full(3, number)}))
-        assert checkpoints.rounds() == sorted({best, number - 1, number} - {0})
-    # Both of the last are damaged: a run goes on after its best round.
-    for number in (7, 8):
+        assert checkpoints.rounds() == [
+            old for old in range(1, number + 1) if old == best or old > number - 3
+        ]
+    checkpoints.save(Checkpoint(9, saved, {"model/a": np.full(3, 9)}))
+    # All of the last are damaged: a run goes on after its best round.
+    for number in (7, 8, 9):
         (tmp_path / f"round-{number:06d}.safetensors").write_bytes(b"\x00" * 9)
     newest = checkpoints.newest()
     assert newest is not None
@@ -153,7 +175,9 @@ def test_checkpoints_of_an_earlier_run_of_the_same_name_are_deleted(kept: Checkp
 
 @pytest.mark.parametrize("size", [10, 150])  # of no array; of all arrays, but not the facts
 def test_a_full_disk_leaves_the_last_good_one(kept: Checkpoints, size: int) -> None:
-    before = {path.name: path.read_bytes() for path in kept.folder.iterdir()}
+    before = {
+        path.name: path.read_bytes() for path in kept.folder.iterdir() if "1" not in path.name
+    }
     large = Checkpoint(4, facts(4, method="x" * 1000), {"model/a": np.full(3, 4)})
     with pytest.raises(OSError, match=r"too large|cannot be written"), room_for(size):
         kept.save(large)
@@ -163,4 +187,4 @@ def test_a_full_disk_leaves_the_last_good_one(kept: Checkpoints, size: int) -> N
     assert newest is not None
     assert newest.round_number == 3
     kept.save(large)
-    assert kept.rounds() == [3, 4]
+    assert kept.rounds() == [2, 3, 4]

@@ -1,3 +1,4 @@
+import fcntl
 import json
 from pathlib import Path
 
@@ -168,6 +169,27 @@ def test_tensors_are_mapped_and_read_only(tmp_path: Path) -> None:
     assert isinstance(array, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         array[0] = 1
+
+
+def test_a_used_file_is_written_over(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "old", {"a": np.arange(400)})
+    place = (tmp_path / "old").stat().st_ino
+    write_tensors(tmp_path / "new", {"a": np.arange(4)}, over=tmp_path / "old")
+    assert names(tmp_path) == ["new"]
+    assert (tmp_path / "new").stat().st_ino == place
+    write_tensors(tmp_path / "plain", {"a": np.arange(4)}, over=tmp_path / "not there")
+    assert (tmp_path / "new").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_a_file_that_somebody_reads_is_not_written_over(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "old", {"a": np.arange(4)})
+    before = (tmp_path / "old").read_bytes()
+    with (tmp_path / "old").open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        write_tensors(tmp_path / "new", {"a": np.arange(4, 8)}, over=tmp_path / "old")
+        assert reader.read() == before
+    assert names(tmp_path) == ["new"]
+    assert open_tensors(tmp_path / "new")["a"].tolist() == [4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("kept", [0, 4, 8, 40, -1])
