@@ -58,6 +58,17 @@ def atomic_folder(target: Path, *, force: bool = False) -> Iterator[Path]:
         raise
 
 
+def check_writable(target: Path) -> None:
+    """Raise FedGTError if ``target``, with the folders above it, could not be made."""
+    parent = target.absolute().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise FedGTError(f"{target} cannot be written: {parent} is not a folder")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise FedGTError(f"{target} cannot be written: {parent} is not writable")
+
+
 def _exists_error(target: Path) -> FedGTError:
     return FedGTError(f"{target} exists already: choose another folder or add --force")
 

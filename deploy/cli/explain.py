@@ -21,8 +21,8 @@ from deploy.cli.steps import show_steps
 from fedgt_client.predict.explain import Explanation, Influence
 from fedgt_client.predict.explain import explain as explain_node
 from fedgt_client.predict.explanation_picture import explanation_svg
+from fedgt_client.predict.output import check_output
 from fedgt_client.predict.source import calibrated
-from shared.errors import FedGTError
 from shared.files import atomic_file
 
 
@@ -46,10 +46,8 @@ def explain(
     away, one at a time; a negative drop means that it spoke against. Methods
     without attention are explained by taking links away.
     """
-    if picture is not None and picture.suffix.lower() != ".svg":
-        raise FedGTError(f"{picture}: the name must end in .svg")
-    if picture is not None and picture.exists() and not force:
-        raise FedGTError(f"{picture} exists already: choose another file or add --force")
+    if picture is not None:
+        check_output(picture, force=force, suffixes=(".svg",))
     with show_steps(quiet=json) as step:
         source, base = open_trained(model, data, run, institution, step, changed_data=changed_data)
         own = base.attach(nodes, edges) if nodes or edges else base

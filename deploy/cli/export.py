@@ -12,6 +12,7 @@ from fedgt_client.predict.assessment import assess
 from fedgt_client.predict.exported_model import CARD_FILE, export_model
 from fedgt_client.predict.model_card import model_card
 from shared.errors import FedGTError
+from shared.files import check_writable
 
 
 def export(
@@ -31,6 +32,7 @@ def export(
     """
     if out.exists():
         raise FedGTError(f"{out} exists already: choose another folder")
+    check_writable(out)
     with show_steps(quiet=json) as step:
         source, own = open_trained(model, data, run, institution, step)
         if source.exported:

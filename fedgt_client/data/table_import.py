@@ -27,7 +27,7 @@ from fedgt_client.data.table import SelectedRows, TableFile
 from fedgt_client.data.table_files import open_table
 from fedgt_client.graph import SPLITS, UNLABELLED, Graph
 from shared.errors import FedGTError
-from shared.files import atomic_folder, write_json
+from shared.files import atomic_folder, check_writable, write_json
 
 IDS_FILE = "ids.parquet"
 
@@ -227,13 +227,7 @@ def check_target(folder: Path, inputs: Sequence[Path], *, force: bool) -> None:
         for path in [*inputs, Path.cwd(), *home]:
             if path.resolve().is_relative_to(folder.resolve()):
                 raise FedGTError(f"{folder} is not replaced, as it holds {path}: choose another")
-    parent = folder.absolute().parent
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir():
-        raise FedGTError(f"{folder} cannot be written: {parent} is not a folder")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise FedGTError(f"{folder} cannot be written: {parent} is not writable")
+    check_writable(folder)
 
 
 def _check_roles(tables: Tables, schema: Schema) -> None:

@@ -1,8 +1,9 @@
 """A model as a folder of its own: safetensors and JSON, and a card for people."""
 
 import hashlib
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,8 +31,18 @@ class ModelDocument(BaseModel):
     record: RunRecord
     round: int
     saved: str
-    weights_sha256: str
     assessment: Assessment
+    files: dict[str, str]  # SHA-256 of the other files, by name
+    sha256: str = ""  # of all of the above: JSON with another digit is still JSON
+
+    def digest(self) -> str:
+        """Return the SHA-256 of everything but itself."""
+        content = self.model_dump(mode="json", exclude={"sha256"})
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def sealed(self) -> Self:
+        """Return the document with its SHA-256."""
+        return self.model_copy(update={"sha256": self.digest()})
 
 
 def export_model(model: Model, assessment: Assessment, card: str, target: Path) -> None:
@@ -39,17 +50,17 @@ def export_model(model: Model, assessment: Assessment, card: str, target: Path) 
     config = model.record.config | {key: "" for key in _PATHS if key in model.record.config}
     with atomic_folder(target) as staging:
         write_tensors(staging / WEIGHTS_FILE, model.arrays)
+        if model.schema is not None:
+            model.schema.save(staging / SCHEMA_FILE)
+        (staging / CARD_FILE).write_text(card, encoding="utf-8")
         document = ModelDocument(
             record=model.record.model_copy(update={"node": {}, "config": config}),
             round=model.round_number,
             saved=model.saved,
-            weights_sha256=_sha256(staging / WEIGHTS_FILE),
             assessment=assessment,
+            files={path.name: _sha256(path) for path in sorted(staging.iterdir())},
         )
-        write_json(staging / MODEL_FILE, document.model_dump(mode="json"))
-        if model.schema is not None:
-            model.schema.save(staging / SCHEMA_FILE)
-        (staging / CARD_FILE).write_text(card)
+        write_json(staging / MODEL_FILE, document.sealed().model_dump(mode="json"))
 
 
 def open_exported(folder: Path) -> tuple[Model, Assessment]:
@@ -59,17 +70,20 @@ def open_exported(folder: Path) -> tuple[Model, Assessment]:
         document = ModelDocument.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise FedGTError(f"{path} is not a model of FedGT: {first_problem(error)}") from None
-    weights = folder / WEIGHTS_FILE
-    if not weights.exists() or _sha256(weights) != document.weights_sha256:
-        raise FedGTError(f"{weights} is missing or damaged: copy or export the model again")
-    schema = Schema.load(folder / SCHEMA_FILE) if (folder / SCHEMA_FILE).exists() else None
-    if (schema and schema.digest()) != document.record.schema_digest:
-        raise FedGTError(f"{folder / SCHEMA_FILE} is not the schema of this model: export it again")
+    if document.sha256 != document.digest():
+        raise FedGTError(f"{path} was changed or is damaged: copy or export the model again")
+    for name, expected in document.files.items():
+        file = folder / name
+        if not file.is_file() or _sha256(file) != expected:
+            raise FedGTError(
+                f"{file} is missing, changed or damaged: copy or export the model again"
+            )
+    schema = Schema.load(folder / SCHEMA_FILE) if SCHEMA_FILE in document.files else None
     model = Model(
         document.record,
         document.round,
         document.saved,
-        open_tensors(weights),
+        open_tensors(folder / WEIGHTS_FILE),
         document.assessment.calibration,
         schema,
     )

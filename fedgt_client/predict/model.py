@@ -80,8 +80,14 @@ class Model:
         """Return class scores before calibration (logits) of all nodes, shape (n, classes)."""
         graph = data if isinstance(data, Graph) else data.graph
         self.check_data(data)
-        method = self.method(graph)
-        return method.predict(np.arange(graph.num_nodes))
+        found = self.method(graph).predict(np.arange(graph.num_nodes))
+        if not np.isfinite(found).all():
+            lost = int((~np.isfinite(found)).any(axis=1).sum())
+            raise FedGTError(
+                f"{lost:,} of {graph.num_nodes:,} nodes have no score: there are features that are "
+                "not finite, or too large"
+            )
+        return found
 
     def method(self, graph: Graph) -> ClientMethod:
         """Return the method that trained, with the model's weights and another graph."""

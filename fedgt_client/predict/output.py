@@ -12,19 +12,23 @@ from fedgt_client.data.own_data import OwnData
 from fedgt_client.predict.model import Model
 from fedgt_client.predict.table import prediction_batches, prediction_schema
 from shared.errors import FedGTError
-from shared.files import Array, atomic_file
+from shared.files import Array, atomic_file, check_writable
 
-_FORMATS = (".csv", ".parquet")
+FORMATS = (".csv", ".parquet")
 
 
-def check_output(target: Path, *, force: bool) -> None:
+def check_output(target: Path, *, force: bool, suffixes: tuple[str, ...] = FORMATS) -> None:
     """Raise FedGTError for an output file that cannot be written, before any work is done."""
-    if target.suffix.lower() not in _FORMATS:
-        raise FedGTError(f"{target}: the name must end in .csv or .parquet to say what to write")
+    if target.suffix.lower() not in suffixes:
+        named = " or ".join(suffixes)
+        raise FedGTError(f"{target}: the name must end in {named} to say what to write")
+    if target.is_dir():
+        raise FedGTError(f"{target} is a folder: choose another file")
     if target.exists() and not force:
         raise FedGTError(f"{target} exists already: choose another file or add --force")
     if not target.absolute().parent.is_dir():
         raise FedGTError(f"{target} cannot be written: {target.parent} is not a folder")
+    check_writable(target)
 
 
 def write_predictions(

@@ -207,6 +207,20 @@ def test_an_export_replaces_nothing(bank: Path, fedgt: Run) -> None:
     assert not list((bank / "model").iterdir())
 
 
+def test_where_nothing_can_be_written(bank: Path, fedgt: Run) -> None:
+    before = sorted(bank.rglob("*"))
+    for command, target in (
+        (("export", "bank-a", "--out"), "new-accounts.csv/model"),
+        (("explain", "bank-a", "--id", "a7", "--picture"), "nowhere/a7.svg"),
+        (("predict", "bank-a", "--out"), "new-accounts.csv/scores.csv"),
+    ):
+        code, out, err = fedgt(*command, target)
+        assert (code, out) == (2, "")
+        assert f"{target} cannot be written" in err
+        assert len(err.splitlines()) == 1
+    assert sorted(bank.rglob("*")) == before
+
+
 def test_an_explanation_as_table_picture_and_json(bank: Path, fedgt: Run) -> None:
     code, out, _ = fedgt("explain", "bank-a", "--id", "a7", "--picture", "a7.svg")
     assert code == 0

@@ -1,6 +1,7 @@
 """Exported models: whole, readable elsewhere, and nothing else is taken for one."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -60,11 +61,12 @@ def test_damaged_and_foreign_folders(exported: Path, tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "broken", ignore_errors=True)
         return Path(shutil.copytree(exported, tmp_path / "broken"))
 
-    broken = fresh()
-    damage(broken, "weights.safetensors")
-    refused(r"weights\.safetensors is missing or damaged")
-    (broken / "weights.safetensors").unlink()
-    refused(r"weights\.safetensors is missing or damaged")
+    for name in ("weights.safetensors", "schema.json", "model-card.md"):
+        broken = fresh()
+        damage(broken, name)
+        refused(f"{re.escape(name)} is missing, changed or damaged: copy or export")
+        (broken / name).unlink()
+        refused(f"{re.escape(name)} is missing, changed or damaged: copy or export")
     broken = fresh()
     (broken / "model.json").write_text("{")
     refused(r"model\.json is not a model of FedGT")
@@ -74,10 +76,10 @@ def test_damaged_and_foreign_folders(exported: Path, tmp_path: Path) -> None:
     edit(broken, "model.json", format=2)
     refused(r"model\.json is not a model of FedGT: format")
     broken = fresh()
-    edit(broken, "schema.json", labels=["good", "evil"])
-    refused(r"schema\.json is not the schema of this model")
-    (broken / "schema.json").unlink()
-    refused(r"schema\.json is not the schema of this model")
+    text = (broken / "model.json").read_text()
+    assert '"temperature": 0.' in text or '"temperature": 1.' in text
+    (broken / "model.json").write_text(text.replace('"temperature": ', '"temperature": 1'))
+    refused(r"model\.json was changed or is damaged: copy or export the model again")
 
 
 def test_another_run_or_institution_than_asked_for(exported: Path) -> None:

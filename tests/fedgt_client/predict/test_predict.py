@@ -48,6 +48,9 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     check_output(tmp_path / "old.csv", force=True)
     with pytest.raises(FedGTError, match="is not a folder"):
         check_output(tmp_path / "nowhere" / "new.csv", force=False)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(FedGTError, match=r"folder\.csv is a folder"):
+        check_output(tmp_path / "folder.csv", force=True)
 
 
 def test_data_with_other_features_classes_or_scaling(kit: Path) -> None:
@@ -64,6 +67,14 @@ def test_data_with_other_features_classes_or_scaling(kit: Path) -> None:
     scaled = data.schema.model_copy(update={"columns": (column, *data.schema.columns[1:])})
     with pytest.raises(FedGTError, match="another schema"):
         model.predict(replace(data, schema=scaled))
+
+
+def test_features_that_are_not_finite(kit: Path) -> None:
+    model, graph = load_model(kit), open_data(kit / "data").graph
+    features = graph.dense_features().copy()
+    features[3, 0] = np.nan
+    with pytest.raises(FedGTError, match=r"of 60 nodes have no score: .* not finite"):
+        model.predict(replace(graph, features=features))
 
 
 def test_weights_of_another_model(kit: Path) -> None:
