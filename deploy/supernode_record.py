@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import threading
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ class SupernodeRecord(BaseModel):
     pid: int
     started: str
     connected: str = ""  # since when; empty: not let in yet
+    answered: str = ""  # when the coordinator did last; empty: of an earlier version
     heard: str = ""  # the last message
     run: int = 0  # of that message, by Flower's number
     round: str = ""
@@ -40,6 +42,7 @@ class SupernodeNotes:
 
     def __init__(self, folder: Path, institution: str) -> None:
         self._institution = institution
+        self._changing = threading.Lock()  # messages and heartbeats have a thread each
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / _RECORD
         self._lock: IO[bytes] = (folder / _LOCK).open("ab")  # until this process ends
@@ -47,7 +50,8 @@ class SupernodeNotes:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FedGTError(
-                "another supernode of this kit is running: end its start-supernode.sh first"
+                f"another supernode of this kit is running{_process(folder)}: end its "
+                "start-supernode.sh first, or that process where the script is gone"
             ) from None
         os.set_inheritable(self._lock.fileno(), False)
         self.record = SupernodeRecord(pid=os.getpid(), started=_now())
@@ -56,7 +60,11 @@ class SupernodeNotes:
     def connected(self) -> None:
         """Note that the coordinator has let this supernode in."""
         if not self.record.connected:
-            self._update(connected=_now())
+            self._update(connected=_now(), answered=_now())
+
+    def answered(self) -> None:
+        """Note that the coordinator has answered."""
+        self._update(answered=_now())
 
     def received(self, run: int, round_number: str) -> None:
         """Note a message."""
@@ -67,8 +75,9 @@ class SupernodeNotes:
         record_reply(self._path.parent, describe_refusal(reply, self._institution))
 
     def _update(self, **changed: str | int) -> None:
-        self.record = self.record.model_copy(update=changed)
-        self._write()
+        with self._changing:
+            self.record = self.record.model_copy(update=changed)
+            self._write()
 
     def _write(self) -> None:
         with suppress(OSError):  # a full disk must not end the connection
@@ -94,6 +103,11 @@ def last_record(folder: Path) -> SupernodeRecord | None:
         return SupernodeRecord.model_validate_json((folder / _RECORD).read_bytes())
     except (OSError, ValidationError):
         return None
+
+
+def _process(folder: Path) -> str:
+    record = last_record(folder)
+    return f", process {record.pid}" if record else ""
 
 
 def _now() -> str:

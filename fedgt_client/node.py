@@ -3,8 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from fedgt_client.folders import state_dir
 from fedgt_client.policy import Policy
 from shared.config import RunConfig
 from shared.errors import FedGTError
+from shared.text import nearest
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:\d+)?")
 _CONTENT_HASH = re.compile(r"sha256:[0-9a-f]{64}")
@@ -213,12 +213,6 @@ def _first_error(error: ValidationError) -> str:
         other, place = (NodeConfig, "above [policy]") if table else (Policy, "below [policy]")
         if key in map(_kebab, other.model_fields):
             return f"{table}the node config has no key '{key}': it belongs {place}"
-        return f"{table}the node config has no key '{key}': {_nearest(key, fields)}"
+        return f"{table}the node config has no key '{key}': {nearest(key, map(_kebab, fields))}"
     shown = f"{message[0].lower()}{message[1:]}"
     return f"{key} is {first['input']!r} in {table}the node config: {shown}"
-
-
-def _nearest(key: str, fields: Iterable[str]) -> str:
-    known = [_kebab(name) for name in fields]
-    nearest = get_close_matches(key, known, n=1)
-    return f"did you mean '{nearest[0]}'?" if nearest else f"there are: {', '.join(known)}"

@@ -14,7 +14,13 @@ JOURNAL = "journal.jsonl"
 
 
 def check_name_is_free(folder: Path) -> None:
-    """Raise FedGTError if ``folder`` holds a run with a finished round."""
+    """Raise FedGTError if ``folder`` holds a run that is under way or has a finished round."""
+    name = folder.name
+    if is_locked(folder):
+        raise FedGTError(
+            f"the run '{name}' is under way: 'fedgt follow {name}' shows it, 'fedgt stop {name}' "
+            "ends it"
+        )
     journal = Journal(folder / JOURNAL)
     rounds = len(journal.rounds())
     if not rounds:
@@ -23,7 +29,7 @@ def check_name_is_free(folder: Path) -> None:
     state = "is finished" if finished else f"has played {rounds} rounds"
     further = "" if finished else "'./resume.sh' continues it, "
     raise FedGTError(
-        f"the run '{folder.name}' {state}: {further}another run-name keeps it, and "
+        f"the run '{name}' {state}: {further}another run-name keeps it, and "
         "'./run.sh --replace' sets it aside"
     )
 

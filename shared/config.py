@@ -23,6 +23,7 @@ from pydantic import (
 from shared.errors import FedGTError
 from shared.precision import Precision
 from shared.registry import lookup
+from shared.text import nearest
 
 Scalar = str | int | float | bool
 
@@ -514,7 +515,7 @@ def _first_error(error: ValidationError) -> str:
         return first["msg"].removeprefix("Value error, ")
     key = _kebab(str(first["loc"][0]))
     if first["type"] == "extra_forbidden":
-        known = ", ".join(sorted(_kebab(name) for name in RunConfig.model_fields))
-        return f"there is no setting '{key}'; there are: {known}"
+        known = sorted(map(_kebab, RunConfig.model_fields))
+        return f"there is no setting '{key}': {nearest(key, known)}"
     message = first["msg"].removeprefix("Value error, ")
     return f"{key} is {first['input']!r}: {message[0].lower()}{message[1:]}"

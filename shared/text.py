@@ -1,6 +1,8 @@
 """Text from another party: at most so long, on one line, and such that it can be written down."""
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 # Control characters would forge lines of a log; halves of a surrogate pair cannot be encoded.
@@ -32,3 +34,10 @@ def plain_line(text: str, longest: int) -> str:
     """Return ``text`` as one line of at most ``longest`` characters that can be written down."""
     shown = " ".join(_UNSAFE.sub(" ", text[: 4 * longest]).split())
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return what to say after an unknown name: the known one that is most like it, or all."""
+    names = list(known)
+    found = get_close_matches(word, names, n=1)
+    return f"did you mean '{found[0]}'?" if found else f"there are: {', '.join(names)}"

@@ -8,6 +8,8 @@ from click.exceptions import Abort, ClickException, NoArgsIsHelpError
 from deploy.cli.commands import command_group
 from shared.errors import FedGTError
 
+_OWN = ("deploy", "fedgt", "fedgt_client", "fedgt_server", "shared")
+
 
 def main() -> None:
     """Run the command line; an error that the user can correct is one line and exit code 2."""
@@ -20,6 +22,13 @@ def main() -> None:
         _fail(error.format_message(), error.exit_code)
     except FedGTError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.partition(".")[0] in _OWN:
+            raise
+        _fail(
+            f"this needs {error.name}, which is not installed here: a coordinator's kit has what "
+            "coordinators need, an institution's has all"
+        )
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:

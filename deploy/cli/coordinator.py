@@ -12,7 +12,7 @@ import typer
 from deploy.cli.output import Json, Quiet, print_json, print_note, print_table
 from deploy.cli.run_follower import show_rounds
 from deploy.engines.resume import resumable_config
-from deploy.engines.run_list import list_runs
+from deploy.engines.run_list import check_not_under_way, list_runs
 from deploy.engines.superlink_run import (
     ExitCode,
     RunOutcome,
@@ -23,6 +23,7 @@ from deploy.engines.superlink_run import (
 )
 from deploy.flower.control import connect_control
 from fedgt_server.earlier_run import JOURNAL, check_name_is_free
+from fedgt_server.journal import Journal
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
@@ -48,6 +49,7 @@ def launch(
     gave up because there were too few institutions (resume continues it).
     """
     config = read_settings(settings)
+    check_not_under_way(kit, config.run_name)
     if replace:
         config = config.model_copy(update={"replace": True})
     elif config.run_name and not (config.replace or config.resume):
@@ -59,7 +61,7 @@ def resume(
     kit: Kit = Path(),
     run: Annotated[str, typer.Option(help="Its run-name; default: the most recent run.")] = "",
     results: Annotated[
-        Path | None, typer.Option(help="The results-dir; default: runs/ in the kit.")
+        Path | None, typer.Option(help="The results-dir; default: runs/, and that of run.toml.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -70,7 +72,8 @@ def resume(
     """
     if not run and results is None:
         _check_last_is_here(kit)
-    config = resumable_config(results or kit / "runs", run)
+    config = resumable_config(kit, run, results)
+    check_not_under_way(kit, config.run_name)
     if not quiet:
         print_note(f"resuming the run '{config.run_name}'")
     _run(kit, config, quiet=quiet)
@@ -85,10 +88,10 @@ def runs(kit: Kit = Path(), json: Json = False) -> None:
     if json:
         print_json([asdict(run) for run in found])
         return
-    rows = [
-        [run.name, run.state, f"{run.rounds}/{run.planned or '?'}", run.started, str(run.number)]
-        for run in found
-    ]
+    rows = []
+    for run in found:
+        rounds, number = f"{run.rounds}/{run.planned or '?'}", str(run.number or "–")
+        rows.append([run.name, run.state, rounds, run.started, number])
     print_table("Runs", ["name", "state", "rounds", "began (UTC)", "number"], rows)
     for run in found:
         if run.reason:
@@ -110,10 +113,12 @@ def stop(run: RunName = "", kit: KitOption = Path()) -> None:
     By its name. Its last finished round stays.
     """
     stopped = stop_run(kit, run)
-    print_note(
-        f"the run '{stopped.name}' is stopped; {_command('resume', kit)} --run {stopped.name} "
-        "continues it"
-    )
+    name = stopped.name
+    if Journal(kit / stopped.results_dir / name / JOURNAL).rounds():
+        further = f"{_command('resume', kit)} --run {name} continues it"
+    else:
+        further = "no round was finished, so that './run.sh' begins it anew"
+    print_note(f"the run '{name}' is stopped; {further}")
 
 
 def _run(kit: Path, config: RunConfig, *, quiet: bool) -> None:

@@ -94,8 +94,9 @@ def restore(
     """
     made = restore_backup(source, folder)
     print_note(f"{folder}: {made.name} as of {made.time}, {len(made.files)} files")
+    setting = "node.toml" if made.kind == "institution" else "results-dir in run.toml"
     for place, before in made.outside.items():
-        print_note(f"{place} was in {before} and is in {folder / place} now: see node.toml")
+        print_note(f"{place} was in {before} and is in {folder / place} now: see {setting}")
     if made.kind == "institution":
         print_note(
             "what it has uploaded since the backup is not in its ledger; a run that went on since "

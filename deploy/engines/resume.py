@@ -1,8 +1,10 @@
 """Find the run to continue after its coordinator ended too early."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.engines.run_list import results_folders
 from fedgt_server.checkpoint import Checkpoints
 from fedgt_server.events import EndEvent
 from fedgt_server.journal import Journal
@@ -14,8 +16,8 @@ _TIMEOUT = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
 _POLL = 0.5  # seconds
 
 
-def resumable_config(results: Path, name: str = "") -> RunConfig:
-    """Return the settings that continue a run, by default the most recent one.
+def resumable_config(kit: Path, name: str = "", results: Path | None = None) -> RunConfig:
+    """Return the settings that continue a coordinator's run, by default the most recent one.
 
     All are those that the run was started with: another model or schedule would not continue it.
 
@@ -24,7 +26,7 @@ def resumable_config(results: Path, name: str = "") -> RunConfig:
     FedGTError
         When there is nothing to continue, in a line that says why.
     """
-    folder = _run_folder(results, name)
+    folder = _run_folder([results] if results else results_folders(kit), name)
     if is_finished(folder):
         raise FedGTError(f"the run '{folder.name}' is finished: there is nothing to resume")
     _wait_until_unlocked(folder)
@@ -40,6 +42,8 @@ def resumable_config(results: Path, name: str = "") -> RunConfig:
         "replace": False,
         "run-name": folder.name,
     }
+    if (kit / str(values.get("results-dir", "runs"))).resolve() != folder.parent.resolve():
+        values["results-dir"] = str(folder.parent.resolve())  # it was moved or restored
     return RunConfig.build(values)
 
 
@@ -48,15 +52,17 @@ def is_finished(folder: Path) -> bool:
     return any(isinstance(event, EndEvent) for event in Journal(folder / "journal.jsonl").read())
 
 
-def _run_folder(results: Path, name: str) -> Path:
-    journals = sorted(
-        results.glob("*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns, reverse=True
-    )
-    folders = {path.parent.name: path.parent for path in journals}
+def _run_folder(places: Sequence[Path], name: str) -> Path:
+    found = (path for place in places for path in place.glob("*/journal.jsonl"))
+    journals = sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    folders: dict[str, Path] = {}
+    for path in journals:
+        folders.setdefault(path.parent.name, path.parent)
+    where = " and ".join(map(str, places))
     if not folders:
-        raise FedGTError(f"{results} holds no run: there is nothing to resume")
+        raise FedGTError(f"{where} holds no run: there is nothing to resume")
     if name and name not in folders:
-        raise FedGTError(f"{results} holds no run '{name}'; there are: {', '.join(folders)}")
+        raise FedGTError(f"{where} holds no run '{name}'; there are: {', '.join(folders)}")
     return folders[name] if name else next(iter(folders.values()))
 
 

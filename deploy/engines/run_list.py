@@ -1,5 +1,7 @@
 """The runs of a coordinator: what the SuperLink says of them, and what their journals say."""
 
+import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,17 +34,40 @@ def list_runs(kit: Path) -> list[RunLine]:
     """
     try:
         with connect_control(kit) as client:
-            # Of several runs of a name (resumed ones have new numbers) the last.
-            listed = {run.name: run for run in client.runs()}
+            known = client.runs()
     except FedGTError:
         if not (kit / "control.toml").exists():
             raise
-        listed = {}
-    folders = {path.parent.name: path.parent for path in (kit / "runs").glob(f"*/{JOURNAL}")}
+        known = []
+    # Of several runs of a name (resumed ones have new numbers) the last.
+    listed = {run.name: run for run in known}
+    places = results_folders(kit, known)
+    folders = {path.parent.name: path.parent for one in places for path in one.glob(f"*/{JOURNAL}")}
     folders |= {name: kit / run.results_dir / name for name, run in listed.items()}
     is_taken = any(is_locked(folder) for folder in folders.values())
     lines = [_line(name, folder, listed.get(name), is_taken) for name, folder in folders.items()]
     return sorted(lines, key=lambda line: (line.started or "9", line.name))
+
+
+def results_folders(kit: Path, known: Iterable[ListedRun] = ()) -> list[Path]:
+    """Return the folders of a coordinator's runs: runs/, that of run.toml, those of ``known``."""
+    try:
+        named = tomllib.loads((kit / "run.toml").read_text("utf-8")).get("results-dir", "runs")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        named = "runs"
+    names = dict.fromkeys(["runs", str(named), *(run.results_dir for run in known)])
+    return list(dict.fromkeys((kit / name).resolve() for name in names))
+
+
+def check_not_under_way(kit: Path, name: str) -> None:
+    """Refuse a second run of the same name, under way or waiting."""
+    for run in list_runs(kit):
+        if run.name == name and run.state in ("running", "waiting"):
+            state = "is under way" if run.state == "running" else "waits for its turn"
+            raise FedGTError(
+                f"the run '{name}' {state}: 'fedgt follow {name}' shows it, 'fedgt stop {name}' "
+                "ends it"
+            )
 
 
 def _line(name: str, folder: Path, run: ListedRun | None, is_taken: bool) -> RunLine:
@@ -59,7 +84,7 @@ def _line(name: str, folder: Path, run: ListedRun | None, is_taken: bool) -> Run
         began.partition("+")[0].partition(".")[0].replace("T", " "),
         run.run_id if run else None,
         reason,
-        run.results_dir if run else "runs",
+        run.results_dir if run else str(folder.parent.absolute()),
     )
 
 

@@ -59,6 +59,9 @@ class Listener(Protocol):
     def connected(self) -> None:
         """Take note that the supernode was let in; called again and again."""
 
+    def answered(self) -> None:
+        """Take note that the coordinator has answered, as it does two or three times a minute."""
+
     def received(self, run: int, round_number: str) -> None:
         """Take note of a message."""
 
@@ -88,6 +91,7 @@ def run_supernode(
     """
     program = module("flwr.supernode.cli.flower_supernode")
     connection = module("flwr.supernode.start_client_internal")
+    channel = module("flwr.client.grpc_rere_client.connection")
     parse, start = program._parse_supernode_lifespan_config, program.start_client_internal
     superexec: Sequence[str] | None = None
 
@@ -97,6 +101,7 @@ def run_supernode(
         config.node_config = ours.node_config
         pull = with_approval(connection, ours.refusal, ours.listener)
         replace(connection, _pull_and_store_message=with_listener(pull, ours.listener))
+        replace(channel, HeartbeatSender=heard_by(ours.listener, channel.HeartbeatSender))
         if config.isolation == ISOLATION_MODE_SUBPROCESS:
             name = ours.node_config.get("institution") or config.port
             tls = make_tls(get_flwr_home() / f"runtime-{name}", config.host)
@@ -128,6 +133,22 @@ def _end_with(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
     log(ERROR, "the superexec ended with code %d", process.returncode)
     os._exit(1)
+
+
+def heard_by(listener: Listener, sender: Any) -> Any:
+    """Return Flower's class that sends heartbeats, also while a round is under way, and tells."""
+
+    class HeardSender(sender):  # type: ignore[misc]
+        def __init__(self, heartbeat_fn: Callable[[], bool]) -> None:
+            def beat() -> bool:
+                is_answered = heartbeat_fn()
+                if is_answered:
+                    listener.answered()
+                return is_answered
+
+            super().__init__(beat)
+
+    return HeardSender
 
 
 def with_listener(

@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deploy.doctor.kit import CoordinatorKit, InstitutionKit
+from deploy.engines.run_list import list_runs, results_folders
 from shared.errors import FedGTError
 from shared.files import atomic_file
 from shared.version import installed_version
@@ -104,7 +105,7 @@ def _describe(
 ) -> tuple[Literal["coordinator", "institution"], str, dict[str, Path]]:
     """Return whose kit it is, and the folders that may lie elsewhere by their place in it."""
     if CoordinatorKit.is_in(kit):
-        return "coordinator", "coordinator", {}
+        return "coordinator", "coordinator", _results(kit)
     opened = InstitutionKit.open(kit)
     folders = {"state": opened.state_dir}
     if with_data:
@@ -112,14 +113,21 @@ def _describe(
     return "institution", opened.institution, folders
 
 
+def _results(kit: Path) -> dict[str, Path]:
+    """Return the folders of a coordinator's runs, also those that have none yet."""
+    known = {kit / run.results_dir: None for run in list_runs(kit)}
+    found = dict.fromkeys(path.resolve() for path in [*results_folders(kit), *known])
+    return {f"runs-{count}" if count else "runs": path for count, path in enumerate(found)}
+
+
 def _sources(kit: Path, folders: dict[str, Path], scratch: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files to keep, by their place in the backup."""
     for path in sorted(kit.iterdir()):
         if path.name in _LEFT_OUT or path.name.startswith(_DATABASE):
             continue
-        if path.is_file() and path.suffix != ".gz":  # not an earlier backup
+        if path.is_file() and path.suffixes[-2:] != [".tar", ".gz"]:  # not an earlier backup
             yield path.name, path
-        elif path.name in ("keys", "revoked", "runs"):
+        elif path.name in ("keys", "revoked"):
             yield from _below(path, path.name)
     for place in (_DATABASE, f"database/{_DATABASE}"):  # of the scripts, and of containers
         if (kit / place).exists():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deploy.doctor.kit import CoordinatorKit, InstitutionKit
 from deploy.engines.resume import is_finished
+from deploy.engines.run_list import results_folders
 from deploy.supernode_record import flower_folder, running_supernode
 from fedgt_server.earlier_run import JOURNAL
 from fedgt_server.lock import is_locked
@@ -47,7 +48,8 @@ def delete(found: list[Leftover]) -> None:
 
 
 def _coordinator(kit: Path, days: float) -> Iterator[tuple[Path, str]]:
-    for run in sorted(path.parent for path in (kit / "runs").glob(f"*/{JOURNAL}")):
+    journals = (path for folder in results_folders(kit) for path in folder.glob(f"*/{JOURNAL}"))
+    for run in sorted(path.parent for path in journals):
         if is_locked(run):
             continue
         earlier = _earlier(run.name)

@@ -14,6 +14,7 @@ from fedgt_client.state import StateStore
 from shared.errors import FedGTError
 
 _FEW = 0.1  # of a budget
+_SILENT = 60.0  # seconds without an answer; the coordinator takes it for gone then as well
 
 
 def institution_status(folder: Path) -> Status:
@@ -40,16 +41,24 @@ def _supernode(kit: InstitutionKit, status: Status) -> None:
     home = flower_folder(kit.folder)
     record = running_supernode(home)
     status.measure("up", float(record is not None))
-    status.measure("connected", float(bool(record and record.connected)))
+    silent = age(record.answered) if record and record.answered else 0.0
+    is_connected = bool(record and record.connected and silent < _SILENT)
+    status.measure("connected", float(is_connected))
     if record is None:
         before = last_record(home)
         known = f" (the last was started {age_text(age(before.started))} ago)" if before else ""
-        status.add(failed("supernode", f"it is not running{known}", "./start-supernode.sh"))
+        remedy = "./start-supernode.sh; where it runs already, 'fedgt doctor .' says what it meets"
+        status.add(failed("supernode", f"it is not running{known}", remedy))
         return
     if not record.connected:
         since = age_text(age(record.started))
         remedy = "'fedgt doctor .' says why"
         status.add(failed("supernode", f"it is not let in, for {since}", remedy))
+        return
+    if not is_connected:
+        finding = f"the coordinator has not answered for {age_text(silent)}"
+        remedy = "'fedgt doctor .' says why; it connects again by itself"
+        status.add(failed("supernode", finding, remedy))
         return
     status.measure("connected_seconds", age(record.connected))
     heard = ""

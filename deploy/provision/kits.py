@@ -170,6 +170,8 @@ class _KitMaker:
         self._writer.write(folder / wheel_name(), wheel_bytes())
         self._writer.write(folder / "requirements.lock", lock_bytes(side))
         self._writer.write(folder / "install.sh", render("install.sh", {}), executable=True)
+        update = render("update.sh", {"kit": folder.name})
+        self._writer.write(folder / "update.sh", update, executable=True)
         self._writer.write(folder / "service.sh", render("service.sh", service), executable=True)
 
     # --- an institution -----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgt_server.earlier_run import check_name_is_free
 from fedgt_server.events import StartEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
@@ -45,6 +46,14 @@ def test_an_unfinished_run_stays(tmp_path: Path) -> None:
     with pytest.raises(FedGTError, match=r"has played 1 rounds: './resume.sh' continues it"):
         play(folder)
     play(folder, resume=True)
+
+
+def test_a_run_under_way_stays(tmp_path: Path) -> None:
+    with (
+        run_lock(tmp_path / "first"),
+        pytest.raises(FedGTError, match="is under way: 'fedgt follow first' shows it"),
+    ):
+        check_name_is_free(tmp_path / "first")
 
 
 def test_a_run_without_a_round_is_no_obstacle(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def pyproject() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"tua": 1.0}, "there is no setting 'tua'; there are: .*tau"),
+        ({"tua": 1.0}, "there is no setting 'tua': did you mean 'tau'"),
         ({"rounds": "many"}, "rounds is 'many': input should be a valid integer"),
         ({"rounds": "1.5"}, "rounds is '1.5'"),
         ({"rounds": 0}, "rounds is 0: input should be greater than or equal to 1"),

@@ -1,5 +1,12 @@
 # The environment that install.sh made, if it did; otherwise the one that is active.
-[ ! -d .venv/bin ] || export PATH="$PWD/.venv/bin:$PATH"
+if [ -d .venv ]; then
+    # Its programs name the folder that they were installed in.
+    grep -qsF "$(pwd -P)/.venv/bin/python" .venv/bin/fedgt || {
+        echo "what is installed in .venv was not finished, or for another folder: run ./install.sh again" >&2
+        exit 2
+    }
+    export PATH="$PWD/.venv/bin:$PATH"
+fi
 # Flower's own files stay in this folder; it reports nothing and installs nothing by itself.
 export FLWR_HOME="${FEDGT_FLWR_HOME:-$PWD/flower}"
 export FLWR_TELEMETRY_ENABLED=0
@@ -23,7 +30,15 @@ keep_log() {
     mkdir -p logs
     pipe=logs/.$1.$$
     mkfifo -m 600 "$pipe"
-    fedgt log "logs/$1.log" <"$pipe" &
+    (
+        trap '' INT TERM HUP
+        code=137
+        # Killed, it begins again: nothing else reads what the programs print.
+        while [ "$code" -gt 128 ]; do
+            code=0
+            fedgt log "logs/$1.log" || code=$?
+        done
+    ) <"$pipe" &
     exec >"$pipe" 2>&1
     rm -f "$pipe"
 }

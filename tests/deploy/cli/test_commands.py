@@ -127,3 +127,16 @@ def test_the_coordinator_needs_no_graph_libraries(arguments: tuple[str, ...]) ->
         [sys.executable, "-c", _CALL, *arguments], cwd=_ROOT, capture_output=True, text=True
     )
     assert answer.returncode == 0, answer.stderr
+
+
+def test_a_command_without_its_libraries_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> None:
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    monkeypatch.setattr(LazyCommand, "load", lambda _: load())
+    code, out, err = fedgt(capsys, monkeypatch, "predict", ".")
+    assert (code, out) == (2, "")
+    assert "needs pyarrow, which is not installed here" in err
+    assert len(err.splitlines()) == 1

@@ -54,35 +54,35 @@ def play(folder: Path, *, stops_in: int, **changed: Scalar) -> None:
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(FedGTError, match="holds no run: there is nothing to resume"):
         resumable_config(tmp_path)
-    play(tmp_path / "first", stops_in=2)
+    play(tmp_path / "runs" / "first", stops_in=2)
     with pytest.raises(FedGTError, match="holds no run 'second'; there are: first"):
         resumable_config(tmp_path, "second")
 
 
 def test_before_the_first_round_there_is_no_checkpoint(tmp_path: Path) -> None:
-    play(tmp_path / "first", stops_in=0)
+    play(tmp_path / "runs" / "first", stops_in=0)
     with pytest.raises(FedGTError, match=r"'first' has no checkpoint.*start it again"):
         resumable_config(tmp_path)
 
 
 def test_a_finished_run(tmp_path: Path) -> None:
-    play(tmp_path / "first", stops_in=9)
+    play(tmp_path / "runs" / "first", stops_in=9)
     with pytest.raises(FedGTError, match="'first' is finished"):
         resumable_config(tmp_path)
 
 
 @pytest.mark.slow
 def test_a_running_run(tmp_path: Path) -> None:
-    play(tmp_path / "first", stops_in=2)
+    play(tmp_path / "runs" / "first", stops_in=2)
     with (
-        run_lock(tmp_path / "first"),
+        run_lock(tmp_path / "runs" / "first"),
         pytest.raises(FedGTError, match="'first' is still running"),
     ):
         resumable_config(tmp_path)
 
 
 def test_settings_are_those_of_the_run(tmp_path: Path) -> None:
-    play(tmp_path / "7123", stops_in=2, tau=3.5, seed=4)
+    play(tmp_path / "runs" / "7123", stops_in=2, tau=3.5, seed=4)
     assert resumable_config(tmp_path) == settings(tau=3.5, seed=4, resume=True, run_name="7123")
     assert resumable_config(tmp_path, "7123").run_name == "7123"
 
@@ -90,19 +90,29 @@ def test_settings_are_those_of_the_run(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_last_at_work_is_resumed(tmp_path: Path) -> None:
     for name in ("b", "a", "c"):
-        play(tmp_path / name, stops_in=2)
-    play(tmp_path / "a", stops_in=3, resume=True)
+        play(tmp_path / "runs" / name, stops_in=2)
+    play(tmp_path / "runs" / "a", stops_in=3, resume=True)
     assert resumable_config(tmp_path).run_name == "a"
 
 
 def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
-    play(tmp_path / "first", stops_in=3)
-    newest = tmp_path / "first" / "checkpoints" / "round-000002.safetensors"
+    play(tmp_path / "runs" / "first", stops_in=3)
+    newest = tmp_path / "runs" / "first" / "checkpoints" / "round-000002.safetensors"
     newest.write_bytes(newest.read_bytes()[:-3])
     assert resumable_config(tmp_path).resume
     newest.with_name("round-000001.json").write_text("{")
     with pytest.raises(FedGTError, match="no checkpoint"):
         resumable_config(tmp_path)
+
+
+def test_runs_in_a_folder_elsewhere(tmp_path: Path) -> None:
+    """It is named by run.toml; where it was moved or restored, the run goes on where it is now."""
+    elsewhere = tmp_path / "disk" / "results"
+    play(elsewhere / "first", stops_in=2, results_dir=str(elsewhere))
+    (tmp_path / "run.toml").write_text(tomli_w.dumps({"results-dir": str(elsewhere)}))
+    assert resumable_config(tmp_path).results_dir == str(elsewhere)
+    restored = elsewhere.rename(tmp_path / "runs-1")
+    assert resumable_config(tmp_path, results=restored).results_dir == str(restored)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
+from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.inflatable.inflatable_object import get_object_tree
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.supercore.run import Run
@@ -18,7 +19,7 @@ from flwr.supernode.nodestate import NodeStateFactory
 
 from deploy.approval.approved_code import ApprovedCode
 from deploy.flower.messages import assign_message_id, identify_as_superlink
-from deploy.flower.supernode import with_approval
+from deploy.flower.supernode import heard_by, with_approval
 from shared.flower import is_app_error
 from tests.harness.bundles import changed_bundle, installed_bundle
 
@@ -56,6 +57,9 @@ class Heard:
 
     def connected(self) -> None: ...
 
+    def answered(self) -> None:
+        self.said.append("answered")
+
     def received(self, run: int, round_number: str) -> None: ...
 
     def refused(self, reply: Message) -> None:
@@ -89,6 +93,13 @@ class Supernode:
 
     def refusals(self) -> list[Message]:
         return list(self.state.get_messages(is_reply=True))
+
+
+def test_answers_to_heartbeats_are_told() -> None:
+    answers, heard = iter((True, False)), Heard()
+    sender = heard_by(heard, HeartbeatSender)(lambda: next(answers))
+    assert (sender.heartbeat_fn(), sender.heartbeat_fn()) == (True, False)
+    assert heard.said == ["answered"]
 
 
 def as_agent(run: Run) -> Run:

@@ -111,6 +111,21 @@ def test_an_institution(tmp_path: Path, kits: Path) -> None:
     assert not (tmp_path / "no-data" / "data").exists()
 
 
+def test_runs_elsewhere_are_saved_too(tmp_path: Path, kits: Path) -> None:
+    kit, elsewhere = kits / "coordinator", tmp_path / "disk" / "results"
+    write(kit / "runs" / "first" / "journal.jsonl", "{}")
+    write(elsewhere / "second" / "journal.jsonl", "{}")
+    write(kit / "accounts.csv.gz", "no backup")
+    settings = kit / "run.toml"
+    settings.write_text(settings.read_text().replace('"runs"', f'"{elsewhere}"'))
+    made = back_up(kit, tmp_path / "c.tar.gz")
+    assert made.outside == {"runs-1": str(elsewhere)}
+    restore(tmp_path / "c.tar.gz", tmp_path / "there")
+    for place in ("runs/first", "runs-1/second"):
+        assert (tmp_path / "there" / place / "journal.jsonl").exists()
+    assert (tmp_path / "there" / "accounts.csv.gz").exists()
+
+
 def test_a_coordinator_with_a_database_in_use(tmp_path: Path, kits: Path) -> None:
     kit = kits / "coordinator"
     write(kit / "runs" / "first" / "journal.jsonl", "{}")

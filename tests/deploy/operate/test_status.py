@@ -1,6 +1,7 @@
 """Status of a kit that is not running; of one that runs, see test_operators_day."""
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_an_institution_whose_supernode_comes_and_goes(kits: Path) -> None:
     kit = kits / "bank-a"
     assert institution_status(kit).lines[0].finding == "it is not running"
     notes = SupernodeNotes(kit / "flower", "bank-a")
-    with pytest.raises(FedGTError, match="another supernode of this kit"):
+    with pytest.raises(FedGTError, match=f"this kit is running, process {os.getpid()}: end"):
         SupernodeNotes(kit / "flower", "bank-a")
     assert "it is not let in" in institution_status(kit).lines[0].finding
     notes.connected()
@@ -75,6 +76,17 @@ def test_an_institution_whose_supernode_comes_and_goes(kits: Path) -> None:
     record = running_supernode(kit / "flower")
     assert record is not None
     assert (record.pid, record.run, record.round) == (os.getpid(), 7, "3")
+    # Its process runs, and nobody answers it.
+    notes.answered()
+    assert institution_status(kit).exit_code < 2
+    before = datetime.now(UTC) - timedelta(minutes=3)
+    notes._update(answered=before.isoformat())
+    status = institution_status(kit)
+    assert (status.lines[0].state, status.exit_code) == ("failed", 2)
+    assert "the coordinator has not answered for 3 min" in status.lines[0].finding
+    assert ("fedgt_connected", {}, 0) in status.metrics
+    notes.answered()
+    record = running_supernode(kit / "flower")
     notes._lock.close()
     assert running_supernode(kit / "flower") is None
     assert last_record(kit / "flower") == record

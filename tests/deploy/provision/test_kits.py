@@ -202,7 +202,7 @@ def test_the_certificate_names_all_addresses(tmp_path: Path, out: Path) -> None:
 def test_scripts_and_settings_are_whole(tmp_path: Path, out: Path) -> None:
     provision(write_banks(tmp_path), out)
     scripts = list(out.rglob("*.sh"))
-    assert len(scripts) == 8 + 2 * 4
+    assert len(scripts) == 9 + 2 * 5
     for path in [*scripts, *out.rglob("*.md"), *out.rglob("*.toml")]:
         assert "%{" not in path.read_text()
     for script in scripts:

@@ -1,0 +1,142 @@
+"""The scripts of a kit: installing, updating one in use, keeping the log."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.provision.kits import provision
+from deploy.provision.wheel import wheel_name
+from tests.harness.kits import write_banks
+
+_PROGRAMS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
+def call(
+    script: Path, *arguments: str, path: str = _PROGRAMS
+) -> "subprocess.CompletedProcess[str]":
+    environment = os.environ | {"PATH": path, "PYTHON": sys.executable}
+    return subprocess.run(
+        [str(script), *arguments], env=environment, cwd="/", capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def kits(tmp_path: Path) -> Path:
+    provision(write_banks(tmp_path), tmp_path / "kits")
+    return tmp_path / "kits"
+
+
+def test_an_update_keeps_what_was_edited(tmp_path: Path, kits: Path) -> None:
+    there = tmp_path / "hosts: ü"
+    for name in ("bank-a", "coordinator"):
+        shutil.copytree(kits / name, there / name)
+    (there / "bank-a" / "node.toml").write_text("# our policy\n")
+    (there / "coordinator" / "run.toml").write_text("# our settings\n")
+    (there / "bank-a" / "state" / "ledger").write_text("kept")
+    (there / "bank-a" / "fedgt-0.0.9-py3-none-any.whl").touch()
+    (kits / "bank-a" / "state" / "ledger").write_text("of nobody")
+    (kits / "bank-a" / "node.key").write_text("a new key")
+    provision(write_banks(tmp_path, port=9099), kits)
+
+    for name in ("bank-a", "coordinator"):
+        done = call(kits / name / "update.sh", str(there / name))
+        assert done.returncode == 0, done.stderr
+    assert (there / "bank-a" / "node.toml").read_text() == "# our policy\n"
+    assert (there / "coordinator" / "run.toml").read_text() == "# our settings\n"
+    assert (there / "bank-a" / "state" / "ledger").read_text() == "kept"
+    assert ":9099" in (there / "bank-a" / "start-supernode.sh").read_text()
+    assert ":9099" in (there / "coordinator" / "control.toml").read_text()
+    assert (there / "bank-a" / "node.key").read_text() == "a new key"
+    assert (there / "bank-a" / "node.key").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (there / "bank-a").glob("*.whl")] == [wheel_name()]
+
+
+def test_an_update_of_another_kit_is_refused(tmp_path: Path, kits: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (kits / "bank-b", kits / "coordinator", kits / "bank-a", tmp_path / "empty"):
+        refused = call(kits / "bank-a" / "update.sh", str(folder))
+        assert (refused.returncode, "not an earlier copy" in refused.stderr) == (2, True)
+    assert not list((tmp_path / "empty").iterdir())
+    unnamed = call(kits / "bank-a" / "update.sh")
+    assert (unnamed.returncode, "name the folder" in unnamed.stderr) == (2, True)
+
+
+def change_wheel(kit: Path) -> None:
+    """Make other code of the same version, and its lock file."""
+    wheel, lock = kit / wheel_name(), kit / "requirements.lock"
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("fedgt/changed.py", "")
+    digest = sha256(wheel.read_bytes()).hexdigest()
+    text = lock.read_text()
+    lock.write_text(re.sub("(?<=sha256:).*(?=\n$)", digest, text))
+
+
+@pytest.mark.slow
+def test_an_installation_follows_the_kit(kits: Path) -> None:
+    """Install the kit's own wheel alone: other code of one version, and in another folder."""
+    kit = kits / "bank-a"
+    lock = (kit / "requirements.lock").read_text()
+    (kit / "requirements.lock").write_text(lock[lock.index(f"./{wheel_name()}") :])
+    installed = kit / ".venv/lib" / f"python3.{sys.version_info.minor}" / "site-packages/fedgt"
+
+    assert call(kit / "install.sh", "--no-index").returncode == 0
+    assert (installed / "__init__.py").exists()
+    change_wheel(kit)
+    again = call(kit / "install.sh", "--no-index")
+    assert again.returncode == 0, again.stderr
+    assert (installed / "changed.py").exists()
+
+    # Its programs would not start there; the scripts say so, and a new installation mends it.
+    moved = kit.rename(kits / "moved here")
+    refused = call(moved / "start-supernode.sh")
+    assert (refused.returncode, "run ./install.sh again" in refused.stderr) == (2, True)
+    assert call(moved / "install.sh", "--no-index").returncode == 0
+    refused = call(moved / "start-supernode.sh", path="/usr/bin:/bin")
+    assert "install.sh" not in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_log_that_is_killed_begins_again(kits: Path) -> None:
+    kit = kits / "coordinator"
+    script = '. ./environment.sh; keep_log us; while read -r line; do echo "$line"; done'
+    log = kit / "logs" / "us.log"
+    with subprocess.Popen(
+        ["sh", "-euc", script],
+        cwd=kit,
+        env=os.environ | {"PATH": _PROGRAMS},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+
+        def say(line: str) -> None:
+            assert process.stdin is not None
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            deadline = time.monotonic() + 60
+            while not log.exists() or f" {line}\n" not in log.read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+        say("before")
+        keepers = [
+            one
+            for one in psutil.Process(process.pid).children(recursive=True)
+            if "log" in one.cmdline()
+        ]
+        assert len(keepers) == 1
+        keepers[0].kill()
+        say("after")
+        process.stdin.close()
+        assert process.wait(60) == 0
+    psutil.wait_procs(keepers, 60)
