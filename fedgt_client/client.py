@@ -33,7 +33,7 @@ from fedgt_client.run_folder import claim_folder, take_rejoin
 from fedgt_client.run_record import RunRecord, check_same_data
 from fedgt_client.state import KEPT, InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
-from shared.errors import FedGTError
+from shared.errors import ChangedDataError, FedGTError
 from shared.version import installed_version
 from shared.wire import (
     KEPT_OWN,
@@ -296,11 +296,14 @@ class FedGTClient(NumPyClient):
 
     def _check_not_repeated(self, round_number: int) -> None:
         """Refuse to draw noise on gradients again: a run's promise is of one draw a round."""
+        if not self._private_rounds:
+            return
         newest = max(self._store.rounds(), default=0) if self._store.writes else 0
-        if self._private_rounds and newest > round_number:
+        if newest > round_number or self._releases.has_left(round_number):
+            since = f", and round {newest} was trained since" if newest > round_number else ""
             raise FedGTError(
                 f"round {round_number} is not trained again: with noise on gradients that would "
-                f"pass label-epsilon, and round {newest} was trained since"
+                f"pass label-epsilon{since}"
             )
 
     def _check_not_lost(self, newest: int, last_round: int) -> None:
@@ -352,7 +355,7 @@ def _check_owner(node: NodeConfig, digest: str) -> None:
     if node.partition_id is not None:
         return  # a rehearsal, whose institutions are named as their folders
     if problem := read_provenance(Path(node.data_dir)).problem(node.name, digest):
-        raise FedGTError(f"{problem}: name the right folder in node.toml, or import it again")
+        raise ChangedDataError(f"{problem}: name the right folder in node.toml, or import it again")
 
 
 def _reply(sent: SentUpload) -> tuple[NamedArrays, int, dict[str, Scalar]]:

@@ -5,13 +5,11 @@ from collections.abc import Callable
 
 from flwr.app import Message
 
-from shared.errors import DamagedDataError, FedGTError
+from shared.errors import ConfidentialError, FedGTError
 from shared.flower import error_reply
 from shared.text import without_paths
 
 logger = logging.getLogger(__name__)
-
-_DAMAGED = "this institution's data is damaged: its log says how"
 
 
 def reply_or_error(
@@ -24,9 +22,9 @@ def reply_or_error(
     """
     try:
         return make_reply()
-    except DamagedDataError as error:
+    except ConfidentialError as error:
         logger.error("%s", error)
-        return error_reply(message, str(error) if simulated else _DAMAGED)
+        return error_reply(message, str(error) if simulated else error.told)
     except FedGTError as error:
         logger.error("%s", error)
         return error_reply(message, str(error) if simulated else without_paths(str(error)))

@@ -58,7 +58,8 @@ class NodeConfig(BaseModel):
     )
     worker: bool = Field(default=True, description="keep a process between rounds")
     keep_state: bool = Field(
-        default=True, description="write state to disk, so that a run can be resumed"
+        default=True,
+        description="write state to disk, so that a run can be resumed; off in simulations alone",
     )
     approved: tuple[str, ...] = Field(
         default=(), description="hashes of code that may run here besides the installed FedGT"
@@ -120,6 +121,11 @@ class NodeConfig(BaseModel):
         if not self.data_dir and (self.partition_id is None or self.num_partitions is None):
             raise ValueError(
                 "the node config has no data-dir: add data-dir=\"…\" (made by 'fedgt data import')"
+            )
+        if not self.keep_state and not self.is_simulated:
+            raise ValueError(
+                "keep-state is false: what has left an institution must be on its disk, or a round "
+                "asked for again would spend its privacy budget again; only simulations go without"
             )
         if (self.partition_id or 0) >= (self.num_partitions or math.inf):
             raise ValueError(

@@ -16,7 +16,7 @@ from fedgt_client.graph import Graph
 from fedgt_client.node import NodeConfig
 from fedgt_client.privacy.digest import data_digest
 from shared.config import RunConfig, Scalar
-from shared.errors import FedGTError
+from shared.errors import ChangedDataError, FedGTError
 from shared.files import write_json
 from shared.version import installed_version
 
@@ -123,9 +123,9 @@ class RunRecord(BaseModel):
 
 
 def check_same_data(run: str, began_with: str, found: str) -> None:
-    """Raise FedGTError where the digest of the data is not that of the run's beginning."""
+    """Raise ChangedDataError where the data's digest is not that of the run's beginning."""
     if began_with != found:
-        raise FedGTError(
+        raise ChangedDataError(
             f"this institution's data has changed during run {run} (digest {began_with[:12]} when "
             f"it began, {found[:12]} now): put the first back, or start another run"
         )

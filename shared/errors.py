@@ -1,5 +1,7 @@
 """The exceptions for errors that the user can fix."""
 
+from typing import ClassVar
+
 
 class FedGTError(Exception):
     """Error in the input or the environment, as one line that says what to do.
@@ -25,5 +27,25 @@ class RefusedError(FedGTError):
         return cls(institution, reason) if says else None
 
 
-class DamagedDataError(FedGTError):
-    """An institution's data cannot be read; how is for its own log: it counts nodes and links."""
+class ConfidentialError(FedGTError):
+    """An error whose text is for an institution's own log; the coordinator gets ``told``."""
+
+    told: ClassVar[str]
+
+
+class DamagedDataError(ConfidentialError):
+    """An institution's data cannot be read; the text counts nodes and links."""
+
+    told = "this institution's data is damaged: its log says how"
+
+
+class ChangedDataError(ConfidentialError):
+    """An institution's data is not what it was.
+
+    The text has digests of it: who knows all but a few values could try these out.
+    """
+
+    told = (
+        "this institution's data is not that of its import, or of the run's beginning: its log "
+        "says how"
+    )

@@ -72,6 +72,10 @@ class Releases:
         with self._ledger.locked():
             return self._counted(round_number, sent)
 
+    def has_left(self, round_number: int) -> bool:
+        """Tell whether something with noise was sent in this round, with whatever settings."""
+        return self._sent.has(round_number)
+
     def release(self, round_number: int, upload: SentUpload) -> SentUpload:
         """Return what may leave: the upload, now in the ledger, or no arrays.
 

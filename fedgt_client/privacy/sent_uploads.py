@@ -84,6 +84,11 @@ class SentUploads:
             logger.warning("%s cannot be read, its upload counts as not sent: %s", path, error)
             return None
 
+    def has(self, round_number: int) -> bool:
+        """Tell whether there is a file of a round, also one that cannot be sent again."""
+        path = self._path(round_number)
+        return path is not None and path.exists()
+
     def save(self, round_number: int, sent: SentUpload) -> None:
         """Keep an upload durably, and forget those of rounds long before it."""
         path = self._path(round_number)

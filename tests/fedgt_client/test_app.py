@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,20 @@ def test_damaged_data_is_not_described(tmp_path: Path) -> None:
     description.write_text(json.dumps(facts))
     reply = send(nodes, 1, MessageType.QUERY, Question().to_records())
     assert reply.error.reason == "this institution's data is damaged: its log says how"
+
+
+def test_data_that_changed_is_not_described(tmp_path: Path) -> None:
+    """By a digest, whoever knows all but a few labels could try these out."""
+    nodes = grid(tmp_path)
+    start = introduce(nodes, 1, want_initial=True).initial
+    assert not send(nodes, 1, MessageType.TRAIN, Instruction(1, start).to_records()).has_error()
+    graph = two_groups()
+    replace(graph, labels=1 - graph.labels).save(tmp_path / "alba", force=True)
+    reply = send(nodes, 1, MessageType.TRAIN, Instruction(2, start).to_records())
+    assert reply.error.reason == (
+        "this institution's data is not that of its import, or of the run's beginning: its log "
+        "says how"
+    )
 
 
 def test_a_message_of_another_version(tmp_path: Path) -> None:

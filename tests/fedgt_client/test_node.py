@@ -92,7 +92,8 @@ def test_who_uses_a_worker() -> None:
     "values",
     [
         OWN,
-        {**OWN, "state-dir": "state", "worker": False, "keep-state": False},
+        {**OWN, "state-dir": "state", "worker": False},
+        {**OWN, "keep-state": False, "rehearsal": True},
         {"partition-id": 0, "num-partitions": 3},
     ],
 )

@@ -145,3 +145,19 @@ def test_private_steps_are_not_taken_again(home: Path) -> None:
         with pytest.raises(FedGTError, match="when run one began: with label-privacy dp-sgd"):
             play(home, "one", 1, **(asked | {key: value}))
     assert spent(home) == pytest.approx(2.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"tau": 4.0}, {"gradient_clip": 0.5}, {"wire_precision": "float32"}]
+)
+def test_private_steps_are_not_drawn_again_under_other_settings(
+    home: Path, changed: dict[str, Scalar]
+) -> None:
+    """A hostile coordinator changes what is not of the promise, and asks for the same round."""
+    asked: dict[str, Scalar] = {"label_privacy": "dp-sgd", "label_epsilon": 2.0, "rounds": 6}
+    play(home, "one", 1, **asked)
+    before = spent(home)
+    for _ in range(2):
+        with pytest.raises(FedGTError, match=r"round 1 is not trained again: .* that would pass"):
+            play(home, "one", 1, **(asked | changed))
+    assert spent(home) == before

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from fedgt_client.client import FedGTClient
 from fedgt_client.named_arrays import NamedArrays
@@ -287,7 +288,10 @@ def test_an_upload_is_on_disk_before_it_leaves(home: Path, monkeypatch: pytest.M
 
 
 def test_without_state_nothing_is_written(home: Path) -> None:
-    node = NodeConfig(institution="alba", data_dir=str(home / "data"), keep_state=False)
+    data = str(home / "data")
+    with pytest.raises(ValidationError, match="keep-state is false: what has left an institution"):
+        NodeConfig(institution="alba", data_dir=data, keep_state=False)
+    node = NodeConfig(institution="alba", data_dir=data, keep_state=False, rehearsal=True)
     client = FedGTClient.open(node, settings(ldp="global-nodes"), "run")
     for number in (1, 2):
         _, metrics = play(client, number)
