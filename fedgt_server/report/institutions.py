@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fedgt_server.events import InstitutionRound, RoundEvent
 from fedgt_server.report.view import InstitutionView, Note
 from fedgt_server.result import Result
+from shared.wire import METRICS_STEP
 
 _TEXT = 300  # characters of a note
 _NOTES = 20  # different ones of an institution
@@ -63,6 +64,7 @@ def _view(
         shares=any(_ACCURACIES & part.metrics.keys() for _, part in parts),
         val=measured.get("val_accuracy"),
         test=measured.get("test_accuracy"),
+        step=measured.get(METRICS_STEP),
         alone=by_itself.test_accuracy if by_itself else None,
         metrics=dict(list(metrics.items())[:_METRICS]),
         rounds=len(parts),

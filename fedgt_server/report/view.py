@@ -29,6 +29,7 @@ class InstitutionView(Record):
     shares: bool  # it shared an accuracy in some round
     val: float | None  # accuracies in the best round
     test: float | None
+    step: float | None  # to which it rounds its accuracies; None: it does not
     alone: float | None  # test accuracy without federation, where that was run
     metrics: dict[str, float]  # all it shared in the last round it took part in
     rounds: int  # in which its update was averaged

@@ -30,10 +30,11 @@ const drawCurves = (host, { xs, lines, marks = [], format, label, gaps = false, 
     ctx.restore();
   };
   const options = {
-    width: Math.max(host.clientWidth, 200), height: 250,
+    width: widthFor(host), height: 250,
     legend: { show: false }, cursor: { drag: { x: false, y: false }, points: { show: false } },
     scales: { x: { time: false }, y: { range: (_, lowest, highest) => {
       if (lowest === null) return [0, 1];
+      if (shares) return [-0.05, 1.05]; // points at 0 and 1 stay clear of the axes
       const [low, high] = range ?? [lowest, highest];
       const room = Math.max((high - low) * 0.06, 1e-9);
       return [Math.max(0, low - room), top === undefined ? high + room : Math.min(top, high + room)];
@@ -56,13 +57,19 @@ const drawCurves = (host, { xs, lines, marks = [], format, label, gaps = false, 
   charts.add(host);
 };
 
-const resizeCharts = (width) => {
-  for (const host of charts) {
-    const wanted = Math.max(width || host.clientWidth, 200);
-    if (host._chart && host._chart.width !== wanted) host._chart.setSize({ width: wanted, height: 250 });
-  }
+// Charts are canvases of a fixed size; on paper, styles shrink them to the column.
+const PAPER_WIDTH = 480;
+const isPaper = () => document.documentElement.hasAttribute("data-paper");
+const widthFor = (host) => isPaper() ? PAPER_WIDTH : Math.max(host.clientWidth, 200);
+addEventListener("resize", () => {
+  for (const host of charts) if (host._chart && host._chart.width !== widthFor(host)) host._chart.setSize({ width: widthFor(host), height: 250 });
+});
+// Paper is white, also for readers of a dark page: what is drawn is drawn again.
+const onPaper = (printing) => {
+  if (printing === isPaper()) return;
+  document.documentElement.toggleAttribute("data-paper", printing);
+  if (data) update(data);
 };
-addEventListener("resize", () => resizeCharts());
-// A page of paper is narrower than a screen, and its charts are canvases of a fixed size.
-addEventListener("beforeprint", () => resizeCharts(320));
-addEventListener("afterprint", () => resizeCharts());
+addEventListener("beforeprint", () => onPaper(true));
+addEventListener("afterprint", () => onPaper(false));
+matchMedia("print").addEventListener("change", (media) => onPaper(media.matches));

@@ -27,7 +27,7 @@ const setupCurves = () => {
         String(data.curves.answered[index]), decimals(data.curves.seconds[index], 2), ...mine];
     })));
   });
-  sections.push((view) => {
+  onChoice((view) => {
     fillInstitutions(pick, view, "none");
     slider.update(view.curves.rounds);
     for (const panel of panels) drawPanel(panel, view);

@@ -19,7 +19,8 @@ const shortened = (name, most = 22) => {
   return letters.length <= most ? name : `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 };
 const shortName = (name) => el("bdi", { class: "name", title: name }, shortened(name));
-const fullName = (name) => el("bdi", { class: "full" }, name);
+const fullName = (name) => el("bdi", { class: [...name].length > 24 ? "full" : "full unbroken" }, name);
+const command = (text) => el("code", { class: "unbroken" }, text);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 // A table: columns are {title, text}, a row is an array of texts or nodes; the first is its header.
@@ -36,7 +37,7 @@ const table = (caption, columns, rows, attributes = {}) =>
 // A large number with its title and a note.
 const figure = (title, value, note, main) =>
   el("div", { class: main ? "figure main" : "figure" }, el("dt", {}, title),
-    el("dd", {}, value, note ? el("small", {}, note) : null));
+    el("dd", { class: /\d/.test(value) ? null : "words" }, value, note ? el("small", {}, note) : null));
 
 // A region that scrolls by itself must be reachable by keyboard.
 const scrolling = (label, child) =>

@@ -1,12 +1,14 @@
 // Numbers as people read them.
 const NOT_SHARED = "not shared";
 const known = (value) => value !== null && value !== undefined;
-const percent = (share, missing = NOT_SHARED) => known(share) ? `${(100 * share).toFixed(1)} %` : missing;
+// No line ends between a number and its unit.
+const percent = (share, missing = NOT_SHARED) => known(share) ? `${(100 * share).toFixed(1)}\u00a0%` : missing;
 // What an institution measured in the best round, or why that is not known.
-const measured = (one, share) => percent(share, one.in_best === false ? "no answer" : NOT_SHARED);
+const measured = (one, share) => known(share) && one.step ? `≈\u00a0${Math.round(100 * share)}\u00a0%`
+  : percent(share, one.in_best === false ? "no answer" : NOT_SHARED);
 const points = (difference) =>
   `${difference > 0 ? "+" : difference < 0 ? "−" : "±"}${Math.abs(100 * difference).toFixed(1)}`;
-const decimals = (value, digits = 3) => known(value) ? Number(value).toFixed(digits) : "–";
+const decimals = (value, digits = 3) => known(value) ? Number(value).toFixed(digits).replace(/^-(0\.0+)$/, "$1").replace("-", "−") : "–";
 const significant = (value) => !known(value) ? "–"
   : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
 const sized = (bytes) => {

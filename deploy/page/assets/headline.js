@@ -2,37 +2,52 @@
 const DENSE = 20, SCROLLED = 60; // institutions: from here rows are low; from here the table scrolls
 const STATES = { running: "running", finished: "finished", failed: "failed", "gave-up": "gave up", stopped: "stopped" };
 
+// Who gains and who loses, in a line. Those that cannot be compared are not counted.
+const gainText = (signs, all) => {
+  const [better, worse] = [signs.filter((sign) => sign > 0).length, signs.filter((sign) => sign < 0).length];
+  const compared = plural(signs.length, signs.length < all ? "compared institution" : "institution");
+  if (signs.length === 1) return `${compared} ${better ? "gains" : worse ? "loses" : "neither gains nor loses"} by training together`;
+  if (better === signs.length) return `All ${compared} gain by training together`;
+  const losers = worse ? `, ${worse} ${worse === 1 ? "loses" : "lose"}` : "";
+  return `${better || "None"} of ${compared} ${better > 1 ? "gain" : "gains"} by training together${losers}`;
+};
+
+// Which institutions a mean is over, where it is not over all of them.
+const partOf = (view) => {
+  const shared = view.institutions.filter((one) => known(one.test)).length;
+  return shared && shared < view.institutions.length ? ` over ${shared} of ${plural(view.institutions.length, "institution")}` : "";
+};
+
 const headlineText = (view) => {
-  const gains = view.institutions.map(gainOf).filter(known);
-  if (gains.length) {
-    const better = gains.filter((gain) => gain > 0).length;
-    const count = better === gains.length ? "All" : `${better} of`;
-    return `${count} ${plural(gains.length, "institution")} ${better === 1 && gains.length > 1 ? "gains" : "gain"} by training together`;
-  }
-  if (known(view.test)) return `The federation reaches ${percent(view.test)} on test nodes`;
+  const signs = view.institutions.map(signOf).filter(known);
+  if (signs.length) return gainText(signs, view.institutions.length);
+  if (known(view.test)) return `Mean test accuracy ${percent(view.test)}${partOf(view)}`;
   if (!view.played) return "The first round has not ended yet";
   return `${plural(view.played, "round")} with ${plural(view.institutions.length, "institution")}; no test accuracy was shared`;
 };
 
 const figures = (view) => {
-  const gains = view.institutions.map(gainOf).filter(known);
-  const [better, worse] = [gains.filter((gain) => gain > 0).length, gains.filter((gain) => gain < 0).length];
-  const best = view.best_round ? `round ${view.best_round} of ${view.planned}` : null;
+  const signs = view.institutions.map(signOf).filter(known);
+  const [better, worse] = [signs.filter((sign) => sign > 0).length, signs.filter((sign) => sign < 0).length];
+  const equal = signs.length - better - worse, rounded = view.institutions.some((one) => one.step && known(one.alone));
+  const best = view.best_round ? `${partOf(view)} at the best validation, round ${view.best_round} of ${view.planned}`.trim() : null;
   return [
-    figure("Mean test accuracy", percent(view.test), best ? `at the best validation, ${best}` : null, true),
-    figure("Alone", percent(meanAlone(view), "not measured"), known(view.alone) ? "the same model without exchange" : "fedgt run --compare local measures it"),
-    gains.length ? figure("Mean difference", points(meanGain(view)),
-      `points${gains.length < view.institutions.length ? ` over ${plural(gains.length, "institution")}` : ""}; ${better} ${better === 1 ? "gains" : "gain"}, ${worse} ${worse === 1 ? "loses" : "lose"}${gains.length > better + worse ? `, ${gains.length - better - worse} equal` : ""}`) : null,
+    figure("Mean test accuracy", percent(view.test), best, true),
+    figure("Alone", percent(meanAlone(view), "not measured"), known(view.alone) ? "the same model without exchange" : [command("--compare local"), " of fedgt run measures it"]),
+    signs.length ? figure("Mean difference", points(meanGain(view)),
+      `points${signs.length < view.institutions.length ? ` over ${plural(signs.length, "institution")}` : ""}; ${better} ${better === 1 ? "gains" : "gain"}, ${worse} ${worse === 1 ? "loses" : "lose"}${equal ? `, ${equal} ${rounded ? "equal or too rounded to tell" : "equal"}` : ""}`) : null,
     figure("Mean validation accuracy", percent(view.val), null),
     known(view.privacy?.spent?.epsilon_coordinate_total) ? figure("Privacy spent", `ε ${significant(view.privacy.spent.epsilon_coordinate_total)}`,
       view.privacy.spent.private ? "per coordinate, over all uploads" : "not private: the noise was seeded") : null,
   ];
 };
 
-// From a round number below all values to one above, with three to six ticks.
+// From a round number below all values to one above, with three to six ticks; ten points or more,
+// so that a small difference looks small.
 const axisOf = (values) => {
-  const least = Math.min(...values), most = Math.max(...values);
-  const step = [0.01, 0.02, 0.05, 0.1].find((one) => (most - least) / one <= 4) ?? 0.2;
+  const span = Math.max(...values) - Math.min(...values), room = Math.max(0, 0.1 - span) / 2;
+  const least = Math.max(0, Math.min(...values) - room), most = Math.min(1, Math.max(...values) + room);
+  const step = [0.02, 0.05, 0.1].find((one) => (most - least) / one <= 4) ?? 0.2;
   const first = Math.max(0, Math.floor(least / step + 1e-9)), last = Math.max(first + 1, Math.ceil(most / step - 1e-9));
   const ticks = Array.from({ length: last - first + 1 }, (_, at) => (first + at) * step);
   const low = ticks[0], high = ticks[ticks.length - 1];
@@ -45,7 +60,7 @@ const extremes = (rows) => {
   if (compared.length < 2) return null;
   const [first, last] = [compared[0], compared[compared.length - 1]];
   const part = (text, one) => [text, shortName(one.name), `, ${points(one.gain)} points. `];
-  return el("p", {}, first.gain > 0 ? part("Largest gain: ", first) : null, last.gain < 0 ? part("Largest loss: ", last) : null,
+  return el("p", {}, signOf(first) > 0 ? part("Largest gain: ", first) : null, signOf(last) < 0 ? part("Largest loss: ", last) : null,
     el("span", { class: "quiet" }, "One run with one seed: small differences can be chance."));
 };
 
@@ -69,8 +84,8 @@ const dumbbells = (view, rows) => {
     el("td", { class: "plot" }, track(one)),
     withAlone ? el("td", {}, percent(one.alone, "–")) : null,
     el("td", {}, measured(one, one.test)),
-    withAlone ? el("td", { class: known(one.gain) ? (one.gain < 0 ? "down" : one.gain > 0 ? "up" : null) : null },
-      known(one.gain) ? points(one.gain) : "–") : null);
+    withAlone ? el("td", { class: [null, "up", "down"].at(signOf(one) ?? 0) },
+      known(one.gain) ? `${one.step ? "≈\u00a0" : ""}${points(one.gain)}` : "–") : null);
   const ticks = el("div", { class: "track", "aria-hidden": "true" },
     axis.ticks.map((value) => el("span", { class: "tick", style: { left: axis.place(value) } }, `${Math.round(100 * value)} %`)));
   const mean = { name: "mean", test: view.test, alone: meanAlone(view), gain: meanGain(view) };
@@ -105,7 +120,7 @@ sections.push((view) => {
   fill(byId("headline"),
     view.status === "running" ? el("progress", { max: view.planned, value: view.played, "aria-label": "rounds played" }) : null,
     view.reason ? el("p", { class: "bad" }, view.reason) : null,
-    view.status === "stopped" ? el("p", { class: "bad" }, "The run stopped without a result. Continue it with fedgt resume, or fedgt run --resume.") : null,
+    view.status === "stopped" ? el("p", { class: "bad" }, "The run stopped without a result. Continue it with ", command("fedgt resume"), ", or ", command("fedgt run --resume"), ".") : null,
     el("dl", { class: "figures" }, figures(view)),
     extremes(rows),
     view.institutions.some((one) => known(one.alone)) ? el("p", { class: "key", "aria-hidden": "true" },

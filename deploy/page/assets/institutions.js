@@ -37,8 +37,10 @@ sections.push((view) => {
     String(one.missed.length), String(count(one.left_out)), String(count(one.warnings))]));
   const troubles = troublesOf(order);
   const silent = order.filter((one) => one.rounds && !one.shares).length;
+  const rounded = order.map((one) => one.step).filter(known);
   fill(byId("institutions-body"),
     silent ? el("p", {}, `${plural(silent, "institution")} ${silent === 1 ? "shares" : "share"} no accuracies with the coordinator and ${silent === 1 ? "is" : "are"} not in the means.`) : null,
+    rounded.length ? el("p", {}, `${plural(rounded.length, "institution")} ${rounded.length === 1 ? "rounds" : "round"} shared accuracies to steps of ${Math.round(100 * Math.max(...rounded))} points, as policies say unless they are changed.`) : null,
     scrolling("figures of every institution", main),
     el("details", { open: byId("institutions-body").querySelector("details")?.open },
       el("summary", {}, "All shared metrics"), sharedMetrics(view, order)),

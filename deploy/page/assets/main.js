@@ -1,5 +1,5 @@
 // Start: show the data in the page, and what follows where the page is served live.
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => update(data));
 update(JSON.parse(byId("data").textContent));
 
 if (document.documentElement.dataset.live) {

@@ -1,7 +1,12 @@
 // Who is like whom, and who learned from whom.
 const unpack = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 const asSimilarity = (code) => (code ? (code - 1) / 127 - 1 : null);
-const asWeight = (code) => (code ? ((code - 1) / 254) ** 2 : null);
+// Weights of a row add up to one, which bytes alone, coarse for large ones, would miss.
+const asWeights = (codes) => {
+  const weights = [...codes].map((code) => (code ? ((code - 1) / 254) ** 2 : null));
+  const sum = weights.reduce((total, one) => total + one, 0);
+  return weights.map((one) => (one === null ? null : one / (sum || 1)));
+};
 const triangle = (i, j, count) => { if (i > j) [i, j] = [j, i]; return i * count - (i * (i + 1)) / 2 + j - i - 1; };
 
 const rgb = (name) => {
@@ -87,7 +92,7 @@ const setupMatrix = () => {
   // Also when the page is printed, and when a scroll bar appears.
   new ResizeObserver(() => { if (data?.matrices) place(data); }).observe(grid);
 
-  sections.push((view) => {
+  onChoice((view) => {
     const some = Boolean(view.matrices || view.strongest);
     section.querySelector(".absent").hidden = some;
     host.hidden = !some;
@@ -103,12 +108,13 @@ const setupMatrix = () => {
     }
     const index = slider.update(view.matrices.rounds);
     now = { count: view.institutions.length, round: view.matrices.rounds[index], similarity: unpack(view.matrices.similarity[index]) };
-    low.textContent = view.matrices.low.toFixed(2); high.textContent = `${view.matrices.high.toFixed(2)}, similar`;
+    low.textContent = decimals(view.matrices.low, 2); high.textContent = `${decimals(view.matrices.high, 2)}, similar`;
     scale.style.background = `linear-gradient(90deg, ${color("paper")}, ${color("accent")})`;
     title.textContent = `Similarity in round ${now.round}`;
     place(view); paint(view); behind();
-    const weights = unpack(view.matrices.weights[index]);
-    row = view.institutions.map((_, other) => ({ other, weight: asWeight(weights[chosen.from * now.count + other]), similarity: value(chosen.from, other) }));
+    const first = chosen.from * now.count;
+    const weights = asWeights(unpack(view.matrices.weights[index]).subarray(first, first + now.count));
+    row = weights.map((weight, other) => ({ other, weight, similarity: value(chosen.from, other) }));
     fill(shares, weightTable(view, row, now.round));
     allWeights();
   });

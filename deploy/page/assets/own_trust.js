@@ -28,7 +28,8 @@ const setupSure = () => {
     const [xs, calibrated, trained] = merged({ confidence: [0, 1], right: [null, null] }, after, before).filter((_, at) => at !== 1);
     fill(words, "Of the predictions with a confidence of 80 %, 80 % should be right: the closer to the ideal line, the better.",
       threshold ? [" Threshold: a node counts as ", shortName(threshold.positive), ` (${percent(threshold.share)} of the nodes) if its probability is at least the threshold; `,
-        known(threshold.chosen) ? `${decimals(threshold.chosen, 2)} was chosen.` : "none was chosen (fedgt evaluate --recall or --cost-ratio chooses one)."] : "");
+        ...(known(threshold.chosen) ? [`${decimals(threshold.chosen, 2)} was chosen.`]
+          : ["none was chosen. ", command("fedgt evaluate"), " with ", command("--recall"), " or ", command("--cost-ratio"), " chooses one."])] : "");
     const percents = (value) => `${Math.round(100 * value)} %`;
     drawCurves(panels[0].host, { xs, shares: true, xLabel: "confidence", top: 1, format: percents, label: "Share of right predictions over confidence; the table below has the numbers",
       lines: [{ values: xs, kind: "all" }, { values: trained, kind: "mean", dots: true }, { values: calibrated, kind: "one", dots: true }] });

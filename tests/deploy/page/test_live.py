@@ -36,8 +36,11 @@ class Run:
     def begin(self) -> None:
         self._journal.write(StartEvent(config=RunConfig.build({"rounds": 9}).to_flower()))
 
-    def finish_round(self, number: int) -> None:
-        parts = {f"bank-{k}": institution_round(val_accuracy=0.5, seconds=1.0) for k in "abc"}
+    def finish_round(self, number: int, institutions: int = 3) -> None:
+        parts = {
+            f"bank-{k:02d}": institution_round(val_accuracy=0.5, seconds=1.0)
+            for k in range(institutions)
+        }
         self._journal.write(round_event(number, parts))
 
     def give_up(self) -> None:
@@ -95,7 +98,7 @@ def test_another_name_is_refused(run: Run, host: str, path: str) -> None:
     with serving(run) as server:
         status, _, body = ask(server.url, path, host=host)
     assert status == 403
-    assert b"bank-a" not in body
+    assert b"bank-00" not in body
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1:1", "[::1]:8765"])
@@ -222,4 +225,21 @@ def test_a_round_appears_in_a_browser(run: Run, browser: Any) -> None:
         tab.page.wait_for_selector("#status:text('gave up')", timeout=1000 * LATEST)
         own = [server.url, f"{server.url}data.json", f"{server.url}events"]
         assert {url for url in tab.requests if "favicon" not in url} == set(own)
+        assert tab.problems == []
+
+
+@pytest.mark.slow
+@needs_browser
+def test_a_reader_stays_where_they_are(run: Run, browser: Any) -> None:
+    run.finish_round(2, institutions=40)
+    table, more = '[aria-label="figures of every institution"]', "#institutions-body summary"
+    with serving(run) as server, new_tab(browser) as tab:
+        tab.page.goto(server.url)
+        tab.page.wait_for_selector("#live.live:has-text('live')")
+        tab.page.eval_on_selector(table, "(one) => { one.scrollTop = 300; }")
+        tab.page.focus(more)
+        run.finish_round(3, institutions=40)
+        tab.page.wait_for_selector("#meta :text('round 3 of 9')", timeout=1000 * LATEST)
+        assert tab.page.eval_on_selector(table, "(one) => one.scrollTop") == 300
+        assert tab.page.evaluate(f"document.activeElement.matches('{more}')")
         assert tab.problems == []

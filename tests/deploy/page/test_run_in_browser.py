@@ -109,6 +109,27 @@ def test_a_table_is_behind_every_chart(faulty: Path, browser: Any) -> None:
         assert tab.problems == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_drawn_is_dark_on_white_paper(faulty: Path, browser: Any, scheme: str) -> None:
+    darkest = """() => [...document.querySelectorAll('.chart canvas')].map((canvas) => {
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        let found = 255;
+        for (let at = 0; at < data.length; at += 4)
+          if (data[at + 3] > 200) found = Math.min(found, Math.max(...data.slice(at, at + 3)));
+        return found;
+    })"""
+    with new_tab(browser, scheme=scheme) as tab:
+        tab.open(faulty)
+        before = tab.page.evaluate(darkest)
+        tab.page.emulate_media(media="print", color_scheme=scheme)
+        tab.page.wait_for_selector("html[data-paper]")
+        assert max(tab.page.evaluate(darkest)) < 128
+        tab.page.emulate_media(media="screen", color_scheme=scheme)
+        tab.page.wait_for_selector("html:not([data-paper])")
+        assert tab.page.evaluate(darkest) == before
+        assert tab.problems == []
+
+
 def test_on_paper(faulty: Path, browser: Any, tmp_path: Path) -> None:
     with new_tab(browser) as tab:
         tab.open(faulty)
