@@ -119,7 +119,15 @@ def _statistics(kind: str) -> list[Job]:
 
 _AUTHORS_MASKS: dict[str, Scalar] = {"mask-penalty": 0.001}
 # Each is FedGT without one of its parts.
-_PARTS = ("fedgt-no-global", "fedgt-mean", "fedgt-no-ot", "fedgt-own", "fedgt-no-updates")
+_PARTS = (
+    "fedgt-no-global",
+    "fedgt-mean",
+    "fedgt-no-ot",
+    "fedgt-no-updates",
+    "fedgt-no-own",
+    "fedgt-no-common",
+    "fedgt-transformer",
+)
 _IN_CONFLICT = ("local", "gcn", "fedavg", "fedpub", "fedgt-mean", "fedgt-no-updates", "fedgt")
 _SIMILARITIES = ("fedgt-mean", "fedgt-update", "fedgt-label", "fedgt-no-ot", "fedgt")
 

@@ -64,11 +64,12 @@ _COMMON: Mapping[str, tuple[Scalar, ...]] = {
 _SAGE: Mapping[str, tuple[Scalar, ...]] = {"hidden": (64, 128, 256), "samples": (5, 10, 16)}
 _TRANSFORMER: Mapping[str, tuple[Scalar, ...]] = {
     "hidden": (64, 128),
+    "layers": (1, 2),
     "node-dropout": (0.0, 0.5),
 }
 # A method's own two or three.
 _OWN: Mapping[str, Mapping[str, tuple[Scalar, ...]]] = {
-    "local": {**_TRANSFORMER, "samples": (8, 16)},
+    "local": _TRANSFORMER,
     "gcn": {"hidden": (64, 128, 256), "layers": (2, 3)},
     "fedavg": _SAGE,
     "fedper": _SAGE,
@@ -77,7 +78,7 @@ _OWN: Mapping[str, Mapping[str, tuple[Scalar, ...]]] = {
     "fedpub": {"mask-penalty": (0.001, 0.5), "tau": (3.0, 5.0, 10.0)},
     "gophormer": {"hidden": (64, 128), "samples": (5, 10, 16), "layers": (1, 2)},
     "graphgps": {"hidden": (64, 128), "layers": (2, 3), "positional-dimensions": (8, 16)},
-    "fedgt": {**_TRANSFORMER, "tau": (5.0, 10.0)},
+    "fedgt": _TRANSFORMER,
 }
 TRIED_METHODS = tuple(_OWN)
 

@@ -76,13 +76,14 @@ class Policy(BaseModel):
         description="methods to train with; by default all that send no features of nodes",
     )
     arrays: tuple[str, ...] = Field(
-        default=(WEIGHTS, GLOBAL_NODES, FUNCTIONAL_EMBEDDING),
-        description="arrays that may leave; besides these there are common_gradients, "
-        "label_distribution, generated_features and generated_gradients",
+        default=(WEIGHTS, GLOBAL_NODES, COMMON_GRADIENTS, FUNCTIONAL_EMBEDDING),
+        description="arrays that may leave; besides these there are label_distribution, "
+        "generated_features and generated_gradients",
     )
     ldp: Literal["off", "global-nodes", "all"] = Field(
         default="global-nodes",
-        description="what must have noise before it leaves, at least: off, global-nodes, all",
+        description="what must have noise before it leaves, at least: off, global-nodes (and "
+        "common_gradients), all",
     )
     max_epsilon: float = Field(
         default=4.0,
@@ -227,7 +228,8 @@ class Policy(BaseModel):
                 setting, asked = _sender(name, config)
                 uploaded = f"{asked}, which uploads {name}"
                 yield Problem(setting, uploaded, _listed(self.arrays, "no arrays"), "arrays")
-        protected = {"off": (), "global-nodes": (GLOBAL_NODES,), "all": tuple(sent)}[self.ldp]
+        with_noise = (GLOBAL_NODES, COMMON_GRADIENTS)
+        protected = {"off": (), "global-nodes": with_noise, "all": tuple(sent)}[self.ldp]
         if any(name in sent for name in protected) and _rank(config.ldp) < _rank(self.ldp):
             enough = _listed(_LDP[_rank(self.ldp) :], "")
             yield Problem("ldp", config.ldp, enough, "ldp")

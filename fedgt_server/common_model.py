@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgt_server.robust import SHORTENED, length, medians_of_others
+from fedgt_server.robust import length, medians_of_others
 from shared.wire import COMMON, Arrays
 
 Array32 = NDArray[np.float32]
@@ -67,7 +67,7 @@ class CommonModel:
     def step(self, institutions: Collection[str]) -> None:
         """Take a step along the mean gradient of these institutions, and forget all gradients.
 
-        With ``robust`` no gradient counts as longer than three times the median of the others.
+        With ``robust`` no gradient counts as longer than the median of the others.
         """
         gradients = {name: self._gradients[name] for name in institutions}
         self._gradients = {}
@@ -104,6 +104,6 @@ class CommonModel:
             return dict.fromkeys(gradients, 1.0)
         limits = medians_of_others(lengths)
         return {
-            who: min(1.0, SHORTENED * limits[who] / found) if found else 1.0
+            who: min(1.0, limits[who] / found) if found else 1.0
             for who, found in lengths.items()
         }

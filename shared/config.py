@@ -113,12 +113,12 @@ class RunConfig(BaseModel):
     )
 
     # --- the graph transformer ----------------------------------------------------------------
-    hidden: int = Field(128, ge=1, description="hidden width (d)")
-    layers: int = Field(2, ge=1, description="number of layers (L)")
+    hidden: int = Field(64, ge=1, description="hidden width (d)")
+    layers: int = Field(1, ge=1, description="number of layers (L)")
     heads: int = Field(4, ge=1, description="number of attention heads; must divide hidden")
     dropout: float = Field(0.5, ge=0, lt=1, description="dropout on inputs and residual branches")
     node_dropout: float = Field(
-        0.0,
+        0.5,
         ge=0,
         lt=1,
         description="share of nodes whose whole input is hidden in a training step, so that the "
@@ -158,19 +158,17 @@ class RunConfig(BaseModel):
         "after every layer, or the input representations for all layers (as in the paper)",
     )
     own_model: bool = Field(
-        False,
+        True,
         description="each institution also trains a GCN for itself, which it uploads nothing of, "
         "and predicts by the federated model, by its own or by the mean of both, whichever is "
         "best on its validation nodes (not in the paper)",
     )
     common_model: Literal["off", "mean", "chosen"] = Field(
-        "off",
+        "chosen",
         description="all institutions together also train a small model (predict then propagate) "
         "by gradients that the coordinator averages (FedSGD). Predictions are by the mean of it "
         "and the personalised model, or chosen: by whichever of the two and their mean is best on "
-        "an institution's validation nodes. Gradients tell more of labels than changes of weights: "
-        "institutions refuse them unless their policy's 'arrays' has common_gradients (not in the "
-        "paper; none with ldp 'all' or label-privacy 'dp-sgd')",
+        "an institution's validation nodes (not in the paper; none with label-privacy 'dp-sgd')",
     )
     momentum: float = Field(
         0.9, ge=0, le=1, description="momentum of the online clustering of global nodes (γ)"
@@ -227,7 +225,8 @@ class RunConfig(BaseModel):
     # --- local differential privacy -----------------------------------------------------------
     ldp: Literal["off", "global-nodes", "all"] = Field(
         "global-nodes",
-        description="what is clipped and gets noise before upload; all: parameter updates too",
+        description="what is clipped and gets noise before upload: global nodes and the gradients "
+        "of the common model; all: parameter updates too",
     )
     ldp_norm: Literal["coordinate", "l1", "l2"] = Field(
         "coordinate",
@@ -461,9 +460,8 @@ class RunConfig(BaseModel):
 
     @property
     def has_common_model(self) -> bool:
-        """Whether institutions share a model: its gradients have none of the noise of others."""
-        noisy = self.ldp == "all" or self.label_privacy == "dp-sgd"
-        return self.common_model != "off" and not noisy
+        """Whether institutions share a model. DP-SGD promises nothing of its gradients."""
+        return self.common_model != "off" and self.label_privacy != "dp-sgd"
 
     @property
     def data_folder(self) -> Path | None:
@@ -494,11 +492,16 @@ PRESETS: dict[str, dict[str, Scalar]] = {
         "adam-epsilon": 1e-8,
         "weight-decay": 5e-4,
         "decoupled-weight-decay": False,
+        "hidden": 128,
+        "layers": 2,
+        "node-dropout": 0.0,
         "ppr-bias": False,
         "global-node-sets": "input",
         "centre-fingerprints": False,
         "denoise-similarity": False,
         "compare-updates": False,
+        "own-model": False,
+        "common-model": "off",
         "ldp-update-scale": "one",
         "ldp-clip": 0.002,
         "ldp-noise": 0.001,

@@ -55,7 +55,7 @@ _NOT_PARAMETERS = (
     GENERATED_GRADIENTS,
 )
 # Start of the names of arrays of the model that all institutions share; only for fedgt. Updates
-# hold its gradients, which tell more of labels than changes of weights do.
+# hold its gradients.
 COMMON = "common."
 COMMON_GRADIENTS = "common_gradients"  # what declarations and journals call them, all together
 # Metrics with a meaning of their own.

@@ -24,11 +24,12 @@ from fedgt_client.model.features import to_tensor
 from fedgt_client.privacy.labels import private_labels
 from shared.config import RunConfig
 from shared.precision import decode
-from shared.wire import GLOBAL_NODES, Arrays, encode_message
+from shared.wire import COMMON, GLOBAL_NODES, Arrays, encode_message
 
 Floats = NDArray[np.float64]
 
 _FEATURES = "encoder.feature_weight"
+_COMMON_FEATURES = f"{COMMON}feature_weight"
 _SMALL_CASES = 10  # single nodes whose features are asked for
 
 
@@ -47,6 +48,21 @@ def first_round_clues(institutions: Sequence[Institution], config: RunConfig) ->
         weight = gradients["head.weight"]
         norms = np.linalg.norm(weight, axis=1)
         found.append(np.stack([gradients["head.bias"], steps, norms, weight.mean(axis=1)], axis=1))
+    return np.stack(found)
+
+
+def common_gradient_clues(institutions: Sequence[Institution], rounds: Iterable[int]) -> Floats:
+    """Return clues in the gradients of the common model, shape (institutions, classes, clues).
+
+    Of the classification layer, whose gradient is that of the mean of p − y: all rounds together.
+    """
+    found = []
+    for one in institutions:
+        gradients = [one.exchanges[number].uploaded for number in rounds]
+        bias = np.sum([sent[COMMON + "head.bias"] for sent in gradients], axis=0)
+        weight = np.sum([sent[COMMON + "head.weight"] for sent in gradients], axis=0)
+        norms = np.linalg.norm(weight, axis=1)
+        found.append(np.stack([bias, norms, weight.mean(axis=1)], axis=1).astype(np.float64))
     return np.stack(found)
 
 
@@ -84,17 +100,23 @@ def membership_from_updates(one: Institution, rounds: Iterable[int]) -> float | 
 
 
 def occurring_features(one: Institution, config: RunConfig) -> float | None:
-    """Return the AUC of telling which features occur at an institution, by the first Δθ."""
+    """Return the AUC of telling which features occur at an institution, by the first upload.
+
+    By Δθ or by the common model's gradient, whichever tells more.
+    """
     exchange = one.exchanges[1]
     start = exchange.received[_FEATURES].astype(np.float64)
-    gradient = first_gradient(exchange.uploaded[_FEATURES], start, config)
+    clues = [first_gradient(exchange.uploaded[_FEATURES], start, config)]
+    if config.has_common_model:
+        clues.append(exchange.uploaded[_COMMON_FEATURES].astype(np.float64))
     occurs = np.zeros(one.graph.num_features, np.bool_)
     occurs[one.graph.features.nonzero()[1]] = True
-    return auc(np.linalg.norm(gradient, axis=1), occurs)
+    found = [auc(np.linalg.norm(gradient, axis=1), occurs) for gradient in clues]
+    return max((value for value in found if value is not None), default=None)
 
 
 def single_node_features(graph: Graph, config: RunConfig, name: str) -> list[float]:
-    """Return how well the first Δθ of one training node alone discloses its features."""
+    """Return how well the first upload of one training node alone discloses its features."""
     found = []
     for node in np.flatnonzero(graph.train)[:_SMALL_CASES]:
         alone = replace(graph.subgraph(np.array([node])), train=np.ones(1, np.bool_))
@@ -102,11 +124,24 @@ def single_node_features(graph: Graph, config: RunConfig, name: str) -> list[flo
         start = method.initial_arrays()
         upload = method.fit(start, 1).upload
         sent = decode(encode_message(upload, config.wire_precision))
-        gradient = first_gradient(sent[_FEATURES], start[_FEATURES].astype(np.float64), config)
+        gradients = [first_gradient(sent[_FEATURES], start[_FEATURES].astype(np.float64), config)]
+        if config.has_common_model:
+            gradients.append(sent[_COMMON_FEATURES].astype(np.float64))
         features = alone.features
         dense = features.toarray() if isinstance(features, csr_array) else features
-        found.append(single_input(gradient, np.asarray(dense[0], np.float64)))
+        truth = np.asarray(dense[0], np.float64)
+        found.append(max(single_input(gradient, truth) for gradient in gradients))
     return found
+
+
+def label_error_of_gradients(
+    institutions: Sequence[Institution], config: RunConfig, rounds: Iterable[int]
+) -> float | None:
+    """Return the error of class shares guessed from the common model's gradients, if there are."""
+    if not config.has_common_model:
+        return None
+    shares = np.stack([one.shares for one in institutions])
+    return mean_error(guess_shares(common_gradient_clues(institutions, rounds), shares), shares)
 
 
 def label_errors(
@@ -125,6 +160,7 @@ def _sum(received: Arrays, uploaded: Arrays) -> Arrays:
     return {
         name: array + uploaded[name] if name != GLOBAL_NODES else array
         for name, array in received.items()
+        if not name.startswith(COMMON)  # the model that all know
     }
 
 
@@ -134,6 +170,8 @@ def _load(one: Institution, arrays: Arrays) -> None:
     parameters = dict(task.model.named_parameters())
     with torch.no_grad():
         for name, array in arrays.items():
+            if name.startswith(COMMON):
+                continue
             if name == GLOBAL_NODES:
                 task.global_nodes.centres[: len(array)] = to_tensor(array, torch.device("cpu"))
             else:

@@ -26,6 +26,7 @@ class Attacked(BaseModel):
     epsilon_label: float | None
     label_error_update: float  # mean absolute error of a class's share
     label_error_nodes: float
+    label_error_gradients: float | None = None  # None: there is no common model
     label_error_blind: float
     member_auc_update: float | None
     member_auc_model: float | None

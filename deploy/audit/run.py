@@ -75,6 +75,7 @@ def attack(
         epsilon_label=result.privacy.epsilon_label_total if result.privacy else None,
         label_error_update=update,
         label_error_nodes=by_nodes,
+        label_error_gradients=measure.label_error_of_gradients(institutions, config, watched),
         label_error_blind=blind,
         member_auc_update=_mean(
             [measure.membership_from_updates(one, watched) for one in institutions]

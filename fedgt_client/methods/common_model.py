@@ -17,11 +17,25 @@ from fedgt_client.model.features import to_tensor
 from fedgt_client.model.propagation import PropagatedMLP
 from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
+from shared.files import Array
 from shared.wire import COMMON
 
 _WIDTH, _DROPOUT = 64, 0.5
 _CHUNK = 4096  # training nodes whose gradient is computed at once
 _WEIGHT = "common_weight"  # in the state
+
+
+def in_unit_scale(gradient: Array) -> Array:
+    """Return a gradient whose non-zero values have a root mean square of 1; zeros stay.
+
+    Noise has a public scale, and gradients become smaller as training goes on. All institutions
+    count the same then, however long their gradients are. Most input weights belong to features
+    that do not occur, and their zeros tell nothing of the scale of the others.
+    """
+    values = gradient[gradient != 0].astype(np.float64)
+    if not len(values):
+        return gradient.copy()
+    return (gradient / np.sqrt(np.mean(values**2))).astype(np.float32)
 
 
 class CommonModel:
@@ -53,7 +67,10 @@ class CommonModel:
                 parameter.copy_(to_tensor(received[COMMON + name], parameter.device))
 
     def gradient(self) -> Arrays:
-        """Return the gradient of the mean loss over training nodes; zeros without any."""
+        """Return the gradient of the mean loss over training nodes; zeros without any.
+
+        In the unit scale of ``in_unit_scale``, in which it is clipped and gets noise.
+        """
         graph, train = self._beside.graph, self._beside.graph.splits["train"]
         self._model.train()
         self._model.zero_grad()
@@ -66,7 +83,7 @@ class CommonModel:
         return {
             COMMON + name: np.zeros(parameter.shape, np.float32)
             if parameter.grad is None
-            else parameter.grad.cpu().numpy().copy()
+            else in_unit_scale(parameter.grad.cpu().numpy())
             for name, parameter in self._model.named_parameters()
         }
 

@@ -50,7 +50,7 @@ class FedGT(TrainedMethod[TransformerTask]):
         LABEL_DISTRIBUTION,
         COMMON_GRADIENTS,
     )
-    metrics: ClassVar[tuple[str, ...]] = ()
+    metrics: ClassVar[tuple[str, ...]] = (OWN_WEIGHT,)
 
     def __init__(self, graph: Graph, config: RunConfig, institution: str) -> None:
         super().__init__(graph, config, institution)
@@ -116,9 +116,9 @@ class FedGT(TrainedMethod[TransformerTask]):
             upload[LABEL_DISTRIBUTION] = self._label_shares
         if self._config.global_nodes:
             upload[GLOBAL_NODES] = self._task.global_nodes.centres.cpu().numpy()
-        released = self._protect(upload, round_number)
         if self._common:
             upload |= self._common.gradient()
+        released = self._protect(upload, round_number)
         return LocalResult(upload, result.metrics, result.warnings, released)
 
     def state_dict(self) -> Arrays:
@@ -221,7 +221,7 @@ class FedGT(TrainedMethod[TransformerTask]):
         chosen = {
             name: array
             for name, array in upload.items()
-            if name == GLOBAL_NODES or config.ldp == "all"
+            if name == GLOBAL_NODES or name.startswith(COMMON) or config.ldp == "all"
         }
         if not chosen:
             return None
@@ -232,9 +232,7 @@ class FedGT(TrainedMethod[TransformerTask]):
         step = learning_rate(config, round_number) * config.local_epochs
         if config.ldp_update_scale == "one":
             step = 1.0
-        scales = {
-            name: 1.0 if name in (GLOBAL_NODES, LABEL_DISTRIBUTION) else step for name in chosen
-        }
+        scales = {name: 1.0 if _has_unit_scale(name) else step for name in chosen}
         draw = (stable_hash(self._institution), round_number)
         upload |= mechanism.release(chosen, scales, draw)
         return Release(parts=(mechanism.part(chosen),), private=mechanism.private)
@@ -246,6 +244,11 @@ class FedGT(TrainedMethod[TransformerTask]):
         if nodes < self._config.global_nodes:
             found.append(f"fewer nodes than global nodes ({nodes})")
         return found
+
+
+def _has_unit_scale(name: str) -> bool:
+    """Tell whether the values of an array are about 1, and not about a step of training."""
+    return name in (GLOBAL_NODES, LABEL_DISTRIBUTION) or name.startswith(COMMON)
 
 
 def _label_shares(graph: Graph) -> Array:

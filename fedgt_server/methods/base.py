@@ -82,6 +82,8 @@ class MethodInfo:
 
 # Common to all baselines: nothing to protect, Adam and full precision as in the paper.
 BASELINE_DEFAULTS: dict[str, Scalar] = {
+    "hidden": 128,
+    "layers": 2,
     "ldp": "off",
     "lr": 0.01,
     "lr-schedule": "constant",

@@ -166,7 +166,8 @@ def test_something_undeclared_does_not_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(method_class("fedgt"), "uploads", (WEIGHTS,))
-    wire, _ = play(tmp_path, ANYTHING, global_nodes=0, similarity="update")
+    weights_alone: dict[str, Scalar] = {"global_nodes": 0, "common_model": "off"}
+    wire, _ = play(tmp_path, ANYTHING, similarity="update", **weights_alone)
     assert not [reply for reply in wire.carried if reply.has_error()]
     values: dict[str, Scalar] = {"run_name": "second", "give_up_after": 0.5}
     with pytest.raises(Exception, match="'global_nodes', which it does not declare"):
@@ -188,8 +189,8 @@ def test_the_record_of_a_run(
     nodes = [line for line in lines if line["name"] == "global_nodes"]
     assert [line["round"] for line in nodes] == [1, 2, 3]
     for line in nodes:
-        assert line["shape"] == [3, 3, 8]
-        assert line["bytes"] == 3 * 3 * 8 * 2  # half precision
+        assert line["shape"] == [2, 3, 8]
+        assert line["bytes"] == 2 * 3 * 8 * 2  # half precision
         assert line["norm"] > 0
         assert line["noise"] == "laplace 0.25 of the sensitivity of a value"
     weights = [line for line in lines if line["name"] == "head.weight"]
@@ -203,7 +204,7 @@ def test_the_record_of_a_run(
     assert all(" first  round 2 " in line for line in output.splitlines())
     assert any("  val_accuracy  –  8 bytes  " in line for line in output.splitlines())
     (found,) = [line for line in output.splitlines() if "  global_nodes  " in line]
-    assert "  3×3×8  144 bytes  norm " in found
+    assert "  2×3×8  96 bytes  norm " in found
     assert found.endswith("  noise laplace 0.25 of the sensitivity of a value")
     code, output, _ = fedgt(capsys, monkeypatch, "outbound", str(kit), "--run", "other")
     assert (code, output) == (0, "")

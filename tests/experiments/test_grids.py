@@ -39,8 +39,8 @@ def test_a_run_of_two_experiments_is_one() -> None:
 
 def test_a_setting_that_the_variant_has_anyway_is_none() -> None:
     plain = Job.of("cora", "disjoint", 10, "fedgt", 0)
-    assert Job.of("cora", "disjoint", 10, "fedgt", 0, {"tau": 5.0, "layers": 2}) == plain
-    changed = Job.of("cora", "disjoint", 10, "fedgt", 0, {"tau": 2.0, "layers": 2})
+    assert Job.of("cora", "disjoint", 10, "fedgt", 0, {"tau": 5.0, "layers": 1}) == plain
+    changed = Job.of("cora", "disjoint", 10, "fedgt", 0, {"tau": 2.0, "layers": 1})
     assert changed.extra == (("tau", 2.0),)
     assert changed.name == "cora/disjoint-10/fedgt-tau=2.0-0"
 

@@ -28,7 +28,10 @@ _SMALL: dict[str, Scalar] = {
     "global-nodes": 4,
     "lr": 0.02,
     "rounds": 8,
-    "robust": False,  # or institutions would not follow a model that names one class
+    # Or institutions would not follow a model that names one class.
+    "robust": False,
+    "own-model": False,
+    "common-model": "off",
 }
 
 

@@ -34,12 +34,7 @@ STOLEN: dict[str, tuple[dict[str, Scalar], str]] = {
     "class shares": (
         {"similarity": "label"},
         "similarity = label, which uploads label_distribution, allowed: weights, global_nodes, "
-        "functional_embedding ([policy] arrays)",
-    ),
-    "gradients": (
-        {"common-model": "chosen"},
-        "common-model = chosen, which uploads common_gradients, allowed: weights, global_nodes, "
-        "functional_embedding ([policy] arrays)",
+        "common_gradients, functional_embedding ([policy] arrays)",
     ),
     "features": (
         {"method": "fedsage"},
@@ -151,8 +146,17 @@ def test_privacy_is_of_what_is_sent() -> None:
     assert problems(strict) == ["ldp = global-nodes, allowed: all ([policy] ldp)"]
     assert not problems(strict, ldp="all")
     # Without global nodes there are none to protect; alone, nothing leaves.
-    plain: dict[str, Scalar] = {"global_nodes": 0, "similarity": "update", "ldp": "off"}
+    plain: dict[str, Scalar] = {
+        "global_nodes": 0,
+        "similarity": "update",
+        "common_model": "off",
+        "ldp": "off",
+    }
     assert not problems(Policy(), **plain)
+    # The gradients of a common model are protected like global nodes.
+    assert problems(Policy(), **{**plain, "common_model": "chosen"}) == [
+        "ldp = off, allowed: global-nodes, all ([policy] ldp)"
+    ]
     assert problems(strict, **plain)
     assert not problems(strict, method="local", ldp="off")
     assert problems(strict, method="fedavg")
@@ -166,8 +170,12 @@ def test_privacy_is_of_what_is_sent() -> None:
 
 
 def test_arrays_and_federations() -> None:
-    assert not problems(Policy(arrays=("weights",)), global_nodes=0, aggregation="mean")
-    assert problems(Policy(arrays=("weights",)))
+    weights, none = Policy(arrays=("weights",)), {"global_nodes": 0, "aggregation": "mean"}
+    assert not problems(weights, **none, common_model="off")
+    assert problems(weights, **none) == [
+        "common-model = chosen, which uploads common_gradients, allowed: weights ([policy] arrays)"
+    ]
+    assert problems(weights, common_model="off")
     assert problems(Policy(arrays=()), method="fedavg") == [
         "method = fedavg, which uploads weights, allowed: no arrays ([policy] arrays)"
     ]

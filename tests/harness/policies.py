@@ -11,6 +11,7 @@ ANYTHING: dict[str, Any] = {
     "arrays": [
         "weights",
         "global_nodes",
+        "common_gradients",
         "functional_embedding",
         "label_distribution",
         "generated_features",

@@ -42,7 +42,7 @@ def pyproject() -> dict[str, Any]:
         ({"federation": "../other"}, "federation is '../other': use letters"),
         ({"run-name": ".."}, "run-name is '..': use letters"),
         ({"run-name": "two words"}, "run-name is 'two words': use letters"),
-        ({"heads": 3}, "heads is 3, which does not divide hidden 128"),
+        ({"heads": 3}, "heads is 3, which does not divide hidden 64"),
         ({"global-nodes": 0}, "similarity 'hungarian' compares global nodes"),
         ({"resume": True, "checkpoints": False}, "resume is on, but checkpoints is off"),
         ({"rounds": "many\nlines"}, r"rounds is 'many\\nlines'"),

@@ -29,7 +29,7 @@ def fedgt(
         (("--set", "tua=1"), "there is no setting 'tua'"),
         (("--set", "tau"), "--set tau: expected KEY=VALUE"),
         (("--set", "tau=much"), "tau is 'much'"),
-        (("--set", "heads=3"), "heads is 3, which does not divide hidden 128"),
+        (("--set", "heads=3"), "heads is 3, which does not divide hidden 64"),
         (("--method", "fedfoo"), "method is 'fedfoo'"),
         (("--setting", "metis"), "setting is 'metis'"),
         (("--preset", "papre"), "preset is 'papre', expected one of"),

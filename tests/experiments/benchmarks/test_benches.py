@@ -98,7 +98,7 @@ def test_server(capsys: pytest.CaptureFixture[str]) -> None:
     rows = bench(capsys, "server", "--case", "6x500", "--case", "9x200").table("cases").rows
     assert [(row["institutions"], row["parameters"]) for row in rows] == [(6, 500), (9, 200)]
     assert all(positive(row, "cpu", "product_cpu", "of_product", "journal_mb") for row in rows)
-    nodes = 3 * 10 * 128
+    nodes = 2 * 10 * 64
     assert rows[0]["updates_mb"] == 6 * (500 + nodes) * 4 / 1e6
 
 

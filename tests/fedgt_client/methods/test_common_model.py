@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from fedgt_client.methods.common_model import in_unit_scale
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.mixture import best_weight
 from fedgt_server.common_model import CommonModel as Coordinator
@@ -32,13 +33,12 @@ def common_of(arrays: Arrays) -> Arrays:
     return {name: array for name, array in arrays.items() if name.startswith(COMMON)}
 
 
-def test_noise_that_protects_others_does_not_protect_gradients_so_there_are_none() -> None:
-    private: list[dict[str, Scalar]] = [
+def test_without_a_common_model_or_with_dp_sgd_no_gradient_leaves() -> None:
+    without: list[dict[str, Scalar]] = [
         {"common_model": "off"},
-        {"ldp": "all"},
         {"ldp": "off", "label_privacy": "dp-sgd"},
     ]
-    for changed in private:
+    for changed in without:
         method = institution(**changed)
         assert not common_of(method.initial_arrays())
         assert not common_of(method.fit(method.initial_arrays(), 1).upload)
@@ -46,7 +46,8 @@ def test_noise_that_protects_others_does_not_protect_gradients_so_there_are_none
 
 def test_without_training_nodes_the_gradient_is_zero() -> None:
     none = np.zeros(40, np.bool_)
-    method = FedGT(replace(two_groups(), train=none), settings(common_model="chosen"), "alba")
+    values = settings(common_model="chosen", ldp="off")
+    method = FedGT(replace(two_groups(), train=none), values, "alba")
     upload = common_of(method.fit(method.initial_arrays(), 1).upload)
     assert upload
     assert all(not array.any() for array in upload.values())
@@ -75,6 +76,25 @@ def test_the_personalised_model_trains_as_it_does_without() -> None:
         for name, array in without.items():
             if name != "global_nodes":  # drawn noise
                 assert array.tobytes() == with_common[name].tobytes(), name
+
+
+def test_gradients_have_the_scale_of_the_noise() -> None:
+    found = in_unit_scale(np.array([[3e-7, 0.0], [-4e-7, 0.0]], np.float32))
+    assert found == pytest.approx(np.array([[3.0, 0.0], [-4.0, 0.0]]) / np.sqrt(12.5))
+    assert not in_unit_scale(np.zeros((2, 3), np.float32)).any()
+
+
+def test_gradients_are_clipped_and_get_noise_like_global_nodes() -> None:
+    exact = institution(ldp="off", own_model=False)
+    plain = common_of(exact.fit(exact.initial_arrays(), 1).upload)
+    for ldp in ("global-nodes", "all"):
+        method = institution(ldp=ldp, ldp_clip=0.5, ldp_noise=0.001, ldp_noise_seed=3)
+        result = method.fit(method.initial_arrays(), 1)
+        assert result.released
+        assert set(common_of(result.upload)) < set(result.released.parts[0].arrays)
+        for name, array in common_of(result.upload).items():
+            noise = array - np.clip(plain[name], -0.5, 0.5)
+            assert 0 < np.abs(noise).mean() < 0.002  # Laplace noise: λ on average
 
 
 def test_it_learns_by_the_steps_of_the_coordinator() -> None:

@@ -91,7 +91,7 @@ def test_updates_must_hold_what_clients_are_compared_by() -> None:
     assert FedGT(settings()).expected(profile) == {
         "weight": [2, 3],
         "bias": [2],
-        GLOBAL_NODES: [3, COUNT, WIDTH],
+        GLOBAL_NODES: [2, COUNT, WIDTH],
     }
     one_set = FedGT(settings(global_node_sets="input", layers=4)).expected(profile)
     assert one_set[GLOBAL_NODES] == [1, COUNT, WIDTH]
