@@ -104,6 +104,5 @@ class CommonModel:
             return dict.fromkeys(gradients, 1.0)
         limits = medians_of_others(lengths)
         return {
-            who: min(1.0, limits[who] / found) if found else 1.0
-            for who, found in lengths.items()
+            who: min(1.0, limits[who] / found) if found else 1.0 for who, found in lengths.items()
         }

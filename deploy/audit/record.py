@@ -79,11 +79,14 @@ _CELLS: dict[str, Callable[[Attacked], str]] = {
     "test accuracy, %": lambda one: _text(one.test_accuracy and 100 * one.test_accuracy, 1),
     "class shares guessed from the first Δθ, error": lambda one: _text(one.label_error_update),
     "class shares guessed from the last μ, error": lambda one: _text(one.label_error_nodes),
-    "class shares guessed from neither, error": lambda one: _text(one.label_error_blind),
+    "class shares guessed from gradients of the common model, error": lambda one: _text(
+        one.label_error_gradients
+    ),
+    "class shares guessed from none of them, error": lambda one: _text(one.label_error_blind),
     "training node told by Δθ, AUC": lambda one: _text(one.member_auc_update, 2),
     "training node told by the last model, AUC": lambda one: _text(one.member_auc_model, 2),
     "the same, worst institution": lambda one: _text(one.worst_member_auc_model, 2),
-    "feature that occurs told by the first Δθ, AUC": lambda one: _text(one.feature_auc, 2),
+    "feature that occurs told by the first upload, AUC": lambda one: _text(one.feature_auc, 2),
     "features of a single node, cosine": lambda one: _text(one.single_node_cosine, 2),
 }
 

@@ -35,7 +35,7 @@ def in_unit_scale(gradient: Array) -> Array:
     values = gradient[gradient != 0].astype(np.float64)
     if not len(values):
         return gradient.copy()
-    return (gradient / np.sqrt(np.mean(values**2))).astype(np.float32)
+    return np.asarray(gradient / np.sqrt(np.mean(values**2)), np.float32)
 
 
 class CommonModel:

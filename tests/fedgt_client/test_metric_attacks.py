@@ -23,6 +23,8 @@ from shared.wire import Arrays, Instruction, Introduction, Question, Update
 BANKS = 3
 _SMALL: dict[str, Scalar] = {
     "hidden": 16,
+    "layers": 2,
+    "node-dropout": 0.0,
     "heads": 2,
     "samples": 4,
     "global-nodes": 4,

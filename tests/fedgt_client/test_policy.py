@@ -170,7 +170,8 @@ def test_privacy_is_of_what_is_sent() -> None:
 
 
 def test_arrays_and_federations() -> None:
-    weights, none = Policy(arrays=("weights",)), {"global_nodes": 0, "aggregation": "mean"}
+    weights = Policy(arrays=("weights",))
+    none: dict[str, Scalar] = {"global_nodes": 0, "aggregation": "mean"}
     assert not problems(weights, **none, common_model="off")
     assert problems(weights, **none) == [
         "common-model = chosen, which uploads common_gradients, allowed: weights ([policy] arrays)"
