@@ -9,6 +9,7 @@ from fedgt_server.robust import SHORTENED, length
 from shared.wire import GLOBAL_NODES, Arrays, Instruction, Update
 
 LATE = 10  # the round from which some attack
+PATIENT = 16  # the first round in which FedGT averages who does not agree; others wait for it
 _ONCE = 5
 
 
@@ -77,11 +78,11 @@ def reporting(attack: Attack | None, metrics: Callable[[int], dict[str, float]])
     return lying
 
 
-def late(attack: Attack) -> Attack:
+def late(attack: Attack, start: int = LATE) -> Attack:
     """Be honest first, and attack from a late round on."""
 
     def waiting(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
-        return attack(update, asked, seen, node) if asked.round_number >= LATE else update
+        return attack(update, asked, seen, node) if asked.round_number >= start else update
 
     return waiting
 
@@ -177,7 +178,13 @@ ADAPTIVE: dict[str, Attack] = {
     "num_examples 1e9, sign-flip": reporting(scaled(-1.0), lambda _: {"num_examples": 1e9}),
     "sign-flip, val_accuracy 1 in round 1": reporting(scaled(-1.0), _accuracy_lie),
 }
-ATTACKS: Mapping[str, Attack] = CRUDE | ADAPTIVE
+# Of attackers who know for how long nobody is trusted; for runs of more rounds than that.
+SLEEPERS: dict[str, Attack] = {
+    "sign-flip from round 16": late(scaled(-1.0), PATIENT),
+    "noise 10× the norm from round 16": late(noise(10.0), PATIENT),
+    "mean turned round, together, from round 16": late(together, PATIENT),
+}
+ATTACKS: Mapping[str, Attack] = CRUDE | ADAPTIVE | SLEEPERS
 # Of a method that averages by numbers of examples, without global nodes.
 OF_AVERAGES = (
     "sign-flip",

@@ -170,7 +170,8 @@ def attacks(
     """Measure what institutions that attack do to the others, by attack and defence."""
     from experiments.benchmarks import attacks as benchmark
 
-    chosen = [case for case in benchmark.cases() if only in f"{case.defence}: {case.attack}"]
+    found = benchmark.cases(rounds)
+    chosen = [case for case in found if only in f"{case.defence}: {case.attack}"]
     if not chosen:
         raise FedGTError(
             f"--only is '{only}', which is in no row: see 'fedgt bench attacks --help'"
@@ -185,10 +186,13 @@ def docs(
         bool, typer.Option("--check", help="Write nothing; exit with 1 where a page differs.")
     ] = False,
     results: Annotated[
-        Path, typer.Option(help="Folder of NAME.json, as --json prints it.", show_default=False)
+        Path,
+        typer.Option(
+            help="Folder of NAME.json, as --json prints it, and attacks.jsonl.", show_default=False
+        ),
     ] = RESULTS,
 ) -> None:
-    """Rewrite the tables of docs/performance.md and docs/scale.md from the results."""
+    """Rewrite the tables of docs/performance.md, scale.md and security.md from the results."""
     from experiments.benchmarks.pages import PAGES, rewritten
 
     for page in PAGES:

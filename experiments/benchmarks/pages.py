@@ -1,16 +1,17 @@
-"""Write the tables of docs/performance.md and docs/scale.md from the committed results."""
+"""Write the tables of docs/performance.md, scale.md and security.md from committed results."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 from experiments.benchmarks import goals, projection
+from experiments.benchmarks.attack_tables import attack_tables
 from experiments.benchmarks.report import Report, as_text, markdown
 from experiments.benchmarks.results import load
 from shared.errors import FedGTError
 
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-PAGES = (DOCUMENTS / "performance.md", DOCUMENTS / "scale.md")
+PAGES = tuple(DOCUMENTS / f"{name}.md" for name in ("performance", "scale", "security"))
 
 _MARKED = re.compile(r"(<!-- bench (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _INSTITUTIONS, _NODES, _FEATURES = 10_000, 100_000_000, 128
@@ -29,6 +30,7 @@ def rewritten(text: str, folder: Path) -> str:
 
 def _part(name: str, folder: Path) -> str:
     made: dict[str, Callable[[Path], str]] = {
+        "attacks": lambda at: attack_tables(at / "attacks.jsonl"),
         "goals": lambda at: markdown(goals.HEADINGS, [goal.row(at) for goal in goals.GOALS]),
         "constants": lambda at: markdown(
             ["constant", "measured"], projection.measured_constants(at).rows()

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from experiments.attacks.catalogue import ADAPTIVE, ATTACKS, CRUDE
+from experiments.attacks.catalogue import ADAPTIVE, ATTACKS, CRUDE, PATIENT, SLEEPERS
 from experiments.attacks.hostile import Seen
-from experiments.benchmarks.attacks import NOBODY, Case, bench, cases
+from experiments.benchmarks.attack_tables import attack_tables
+from experiments.benchmarks.attacks import ALONE, NOBODY, Case, bench, cases
 from experiments.benchmarks.cli import app
+from fedgt_server.methods.fedgt import _PROBATION
 from fedgt_server.robust import SHORTENED, length
 from shared.wire import GLOBAL_NODES, Instruction, Update
 
@@ -53,6 +55,8 @@ def test_what_attackers_send() -> None:
     assert sent("sign-flip from round 10", 10).arrays["weight"].tolist() == [-2.0] * 4
     assert sent("victim's nodes, ×−100").arrays[GLOBAL_NODES].max() == 7.0
     assert sent("num_examples 1e30, sign-flip").metrics["num_examples"] == 1e30
+    assert sent("sign-flip from round 16", 15).arrays["weight"].tolist() == [2.0] * 4
+    assert sent("sign-flip from round 16", 16).arrays["weight"].tolist() == [-2.0] * 4
     assert sent("3e38 once, in round 5", 4).arrays["weight"].tolist() == [2.0] * 4
 
 
@@ -60,6 +64,13 @@ def test_every_attack_is_in_the_table_with_one_and_two_attackers() -> None:
     found = cases()
     assert len(set(found)) == len(found)
     assert {Case("FedGT", name, count) for name in CRUDE | ADAPTIVE for count in (1, 2)} <= {*found}
+
+
+def test_attackers_wait_only_in_runs_that_are_long_enough() -> None:
+    assert not {case for case in cases() if case.attack in SLEEPERS}
+    assert PATIENT == _PROBATION + 1
+    for name in ("FedGT", "FedGT, agreeing-only"):
+        assert {Case(name, attack, 2) for attack in SLEEPERS} <= {*cases(PATIENT)}
 
 
 @pytest.mark.slow
@@ -88,6 +99,27 @@ def test_points_lost_are_beside_nobody(tmp_path: Path) -> None:
     report = bench(chosen, [0], 2, records, lambda _: None)
     row = report.table("attacks").rows[1]
     assert (row["last_lost"], row["kept_lost"]) == (1.5, -0.5)
+
+
+def test_the_page_compares_seed_by_seed(tmp_path: Path) -> None:
+    records = tmp_path / "attacks.jsonl"
+    assert attack_tables(records) == "Not measured yet.\n"
+    played = [
+        (Case("FedGT", NOBODY, 0), 0, 80.0),
+        (Case("FedGT", NOBODY, 0), 1, 60.0),
+        (Case("FedGT", "NaN", 1), 1, 59.0),  # beside 60, not beside 70
+        (Case("FedGT", "NaN", 2), 0, 78.0),
+        (Case(ALONE, NOBODY, 0), 0, 70.0),
+    ]
+    with records.open("w") as stream:
+        for case, seed, at in played:
+            full = {"last": at, "kept": at + 1, "kept_round": 1, "rounds": 15, "error": ""}
+            line = case._asdict() | {"seed": seed, "rounds": 15, "outcome": full}
+            stream.write(json.dumps(line) + "\n")
+    rows = [line.strip("| ").split(" | ") for line in attack_tables(records).splitlines()[4:]]
+    assert rows[0][:3] == ["nobody attacks", "0, 1", "70.0 / 71.0"]
+    assert rows[1][:3] == ["training alone", "0", "70.0 / 71.0"]
+    assert rows[2] == ["NaN", "0, 1", "59.0 / 60.0", "1.0 / 1.0", "78.0 / 79.0", "2.0 / 2.0"]
 
 
 def test_an_unknown_row_is_refused(tmp_path: Path) -> None:
