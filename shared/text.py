@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-# Control characters would forge lines of a log; halves of a surrogate pair cannot be encoded.
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Control characters would forge lines of a log, those of the writing direction turn them round;
+# with one that has no width, a name looks like another's. Halves of a surrogate pair cannot be
+# encoded. Joiners of letters and marks of direction stay: some languages need them.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 # Whatever has a slash in it: quoted, with its blanks; or up to the next blank.
 _PATH = re.compile(r"(?<!\w)'[^'\n]*/[^'\n]*'|\"[^\"\n]*/[^\"\n]*\"|[^\s'\"(=]*/[^\s'\",;)]*")
 

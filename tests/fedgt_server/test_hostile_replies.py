@@ -199,7 +199,11 @@ PROFILES = [
     profile(parameters={"a b": [1]}), profile(parameters={"global_nodes": [1]}),
     profile(parameters={"quantisation_scales": [1]}),
     profile(parameters={f"w{i}": [1] for i in range(2001)}),
-    profile(more=1), '{"version": NaN}',
+    profile(more=1), '{"version": NaN}', profile() * 2, profile() + "x", f"/*{profile()}*/",
+    profile(parameters={"w": [3.0]}), profile(parameters={"w": [float("inf")]}),
+    profile(parameters={"w": {"a": [1]}}), profile(features=["\u202eega"]),
+    profile()[:-1] + ',"classes":["bad","good"]}', profile(classes=[]), profile(features=[]),
+    " " * 80_000_000, "[" * 80_000_000,
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ does it end the run, or reach others as a value that is not finite.
 """
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -108,10 +109,13 @@ LEFT_OUT: dict[str, Change] = {
     "arrays are facts": lambda content: content.__setitem__("arrays", ConfigRecord({"packed": b"x"})),
     "facts are arrays": lambda content: content.__setitem__("facts", ArrayRecord()),
     "institution is true": lambda content: content.config_records["facts"].update({"institution": True}),
+    "a warning that is turned round": lambda content: content.config_records["facts"].update({"warnings": json.dumps(["\u202eenog"])}),
+    "a name with nothing to see": lambda content: content.config_records["facts"].update({"institution": "b\u200b"}),
     "warnings of bytes": lambda content: content.config_records["facts"].update({"warnings": b"[]"}),
     "arrays without a name": raw(pack(ZEROS), name=""),
     "arrays of another name": raw(pack(ZEROS), name="Packed"),
     "another layout": raw(pack(ZEROS), layout="numpy.ndarray"),
+    "objects in the place of arrays": raw(b"\x93NUMPY", kind="object", layout="numpy.ndarray"),
     "two packed arrays": lambda content: content.array_records["arrays"].update(
         {"more": Array("uint8", (1,), "safetensors", b"x")}
     ),
@@ -200,6 +204,33 @@ def played(change: Change) -> FedGTStrategy:
     assert sorted(strategy.last_round.institutions) == ["a", "b", "c"]  # the next one counts
     strategy.last_round = first
     return strategy
+
+
+def huge(what: str) -> Change:
+    """Send 80 MB in one place."""
+    text = 80_000_000 * "["
+    if what == "header":
+        return raw((len(text)).to_bytes(8, "little") + text.encode())
+    return lambda content: content.config_records["facts"].update({what: text})
+
+
+@pytest.mark.parametrize("what", ["header", "warnings", "institution"])
+def test_what_is_huge_is_left_out_without_memory_for_it(what: str) -> None:
+    strategy, grid = FedGTStrategy(settings()), ScriptedGrid(*map(Node, "abc"))
+    strategy.introduce(grid)
+    replies = []
+    for message in strategy.configure_train(1, ArrayRecord(), ConfigRecord(), grid):
+        reply, _ = grid.nodes[message.metadata.dst_node_id].answer(message)
+        assert reply is not None
+        replies.append(reply)
+    huge(what)(replies[0].content)
+    tracemalloc.start()
+    strategy.aggregate_train(1, replies)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert strategy.last_round is not None
+    assert list(strategy.last_round.left_out) == ["a"]
+    assert peak < 2_000_000  # bytes
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
