@@ -26,6 +26,13 @@ class OnDuplicate(StrEnum):
     first = "first"
 
 
+class OnUnknown(StrEnum):
+    """What to do with a link to an id that is no node's."""
+
+    error = "error"
+    drop = "drop"
+
+
 @app.command("import")
 def import_command(
     nodes: Annotated[Path, typer.Option(help="Nodes, one a row: .csv, .csv.gz or .parquet.")],
@@ -55,6 +62,10 @@ def import_command(
     on_duplicate: Annotated[
         OnDuplicate, typer.Option(help="An id that occurs again: an error, or keep the first row.")
     ] = OnDuplicate.error,
+    on_unknown: Annotated[
+        OnUnknown,
+        typer.Option(help="A link to an id that is no node's: an error, or leave the link out."),
+    ] = OnUnknown.error,
     institution: Annotated[
         str, typer.Option(help="Whose data it is. Default: whose kit --out is in, if it is in one.")
     ] = "",
@@ -84,6 +95,7 @@ def import_command(
             directed=directed,
             written=CsvFormat(tuple(empty or ()), decimal_comma),
             keep_first=on_duplicate is OnDuplicate.first,
+            drop_unknown=on_unknown is OnUnknown.drop,
             institution=institution or kit_owner(out),
             progress=step,
         )
@@ -105,6 +117,7 @@ def _print_summary(summary: Summary, out: Path) -> None:
             summary.duplicates
         ),
         "self-loops dropped": summary.self_loops,
+        "links to unknown ids dropped": summary.unknown_links,
         "labelled": summary.labelled,
         "unlabelled": summary.unlabelled,
         "empty numbers set to the mean": summary.imputed,

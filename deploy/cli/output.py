@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -15,6 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document inst
 status_console = Console(stderr=True)
 console = Console()
 
+_WIDE = Console(width=10_000)
 _LABELS = 40  # characters of a row's label that are never cut
 
 
@@ -24,7 +26,10 @@ def print_json(document: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under headings, the first column to the left, the others to the right."""
+    """Print rows under headings, the first column to the left, the others to the right.
+
+    A table is never so narrow that numbers are cut: a terminal wraps its lines.
+    """
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     labels = min(max((len(row[0]) for row in rows), default=0), _LABELS)
     for index, column in enumerate(columns):
@@ -34,7 +39,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
             table.add_column(column, justify="right")
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    least = Measurement.get(_WIDE, _WIDE.options, table).minimum
+    (console if least <= console.width else Console(width=least)).print(table)
 
 
 def print_note(text: str) -> None:

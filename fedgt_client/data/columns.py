@@ -25,6 +25,7 @@ _DATE = (
     r"^([0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}|[0-9]{4})|[0-9]{4}[./][0-9]{1,2}[./][0-9]{1,2})"
     r"([ T].*)?$"
 )
+_LEADING_ZERO = r"^0[0-9]"
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]+)(?:\.0+|,0)")
 # Doubles represent every whole number up to this one exactly.
 _EXACT = 2.0**53
@@ -122,6 +123,11 @@ def has_decimal_commas(text: pa.ChunkedArray) -> bool:
     commas = pc.match_substring_regex(text, _DECIMAL_COMMA)
     numbers = pc.or_(commas, pc.match_substring_regex(text, _NUMBER))
     return bool(pc.any(commas).as_py() and pc.all(numbers).as_py())
+
+
+def has_leading_zeros(text: pa.ChunkedArray) -> bool:
+    """Return whether a cell is a number like 01234, as postcodes and other codes are."""
+    return bool(pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py())
 
 
 def first_non_number(text: pa.ChunkedArray) -> int | None:

@@ -59,13 +59,16 @@ def _count(ids: int) -> str:
 
 
 def node_numbers(
-    table: TableFile, name: str, column: pa.ChunkedArray, ids: pa.Array, known: str
+    table: TableFile, name: str, column: pa.ChunkedArray, ids: pa.Array, known: str | None
 ) -> NDArray[np.int64]:
-    """Return the node of each cell, which must hold one of the ``ids`` of ``known``; (rows,)."""
+    """Return the node of each cell, which must hold one of the ``ids`` of ``known``; (rows,).
+
+    With ``known`` None others are -1 instead of an error.
+    """
     text = as_text(table, name, column)
     _require_present(table, name, text)
     found = positions(text, ids)
-    if (unknown := first_true(found < 0)) is not None:
+    if known is not None and (unknown := first_true(found < 0)) is not None:
         cell = quote_cell(text[unknown].as_py())
         raise table.cell_error(unknown, name, f"{cell} is not an id of {known}")
     return found

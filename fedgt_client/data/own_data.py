@@ -17,12 +17,13 @@ from fedgt_client.csr import weighted_csr, weighted_undirected
 from fedgt_client.data.columns import category_codes, first_true, positions, quote_cell
 from fedgt_client.data.csv_table import PLAIN, CsvFormat
 from fedgt_client.data.feature_encoding import encode_features
+from fedgt_client.data.link_table import read_links
 from fedgt_client.data.node_ids import duplicates_error, first_rows, parse_ids
 from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.table import TableFile
 from fedgt_client.data.table_files import open_table
-from fedgt_client.data.table_import import IDS_FILE, Tables, read_links
+from fedgt_client.data.table_import import IDS_FILE, Tables
 from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
 
@@ -39,6 +40,7 @@ class OwnData:
     schema: Schema | None = None  # None: not imported from tables
     columns: Mapping[str, str] | None = None  # names by role, as of ``Tables.columns``
     written: CsvFormat = PLAIN  # how cells of the imported files were written
+    drop_unknown: bool = False  # whether the import left out links to unknown ids
 
     @classmethod
     def open(cls, folder: Path) -> "OwnData":
@@ -156,8 +158,9 @@ class OwnData:
     def _with_links(self, table: TableFile) -> "OwnData":
         assert self.columns is not None
         graph, tables = self.graph, Tables(Path(), table.path, **self.columns)
-        table.require_columns(tables.link_columns())
-        added = read_links(table, tables, self.ids, "the graph or of the new nodes")
+        columns, known = tables.link_columns(), "the graph or of the new nodes"
+        table.require_columns(columns.names())
+        added = read_links(table, columns, self.ids, known, drop_unknown=self.drop_unknown)
         sources, targets = graph.arcs()
         # An undirected link is stored in both directions, and would be counted twice.
         kept = np.ones(len(sources), np.bool_) if graph.directed else sources < targets
@@ -205,8 +208,8 @@ def _read_ids_file(path: Path) -> pa.Array:
         raise FedGTError(f"{path} is damaged ({type(error).__name__}): import it again") from None
 
 
-def _import_options(folder: Path) -> tuple[dict[str, str] | None, CsvFormat]:
-    """Return the columns of the import and how its cells were written.
+def _import_options(folder: Path) -> tuple[dict[str, str] | None, CsvFormat, bool]:
+    """Return the columns of the import, how cells were written, if unknown ids were left out.
 
     There are no columns where an earlier version wrote the folder.
     """
@@ -214,9 +217,10 @@ def _import_options(folder: Path) -> tuple[dict[str, str] | None, CsvFormat]:
         summary = json.loads((folder / SUMMARY_FILE).read_text())
         tables = Tables(Path(), Path(), **summary["columns"])
         empty = tuple(str(text) for text in summary.get("empty", ()))
-        return tables.columns(), CsvFormat(empty, bool(summary.get("decimal_comma", False)))
+        written = CsvFormat(empty, bool(summary.get("decimal_comma", False)))
+        return tables.columns(), written, bool(summary.get("drop_unknown", False))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None, PLAIN
+        return None, PLAIN, False
 
 
 def _stacked(

@@ -26,6 +26,7 @@ from fedgt_client.data.columns import (
     canonical_spelling,
     first_non_number,
     has_decimal_commas,
+    has_leading_zeros,
     is_date_text,
     is_indicator,
     is_numeric,
@@ -183,6 +184,8 @@ def _column(
     if is_indicator(cells):
         return _indicator(table, name, cells, choices, notes)
     if is_numeric(cells) or is_numeric_text(table, cells):
+        if not is_numeric(cells) and has_leading_zeros(cells):
+            notes.add("numbers with leading zeros, as codes have: --categorical or --exclude", name)
         return _numeric(table, name, cells, choices, notes)
     if is_date_text(cells):
         raise _OmittedError(_DATES)

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fedgt_client.csr import weighted_csr, weighted_undirected
-from fedgt_client.data.columns import as_text, category_codes, first_true, parse_numbers
+from fedgt_client.data.columns import as_text, category_codes
 from fedgt_client.data.csv_table import PLAIN, CsvFormat
 from fedgt_client.data.feature_encoding import CellCounts, Features, Progress, encode_features
-from fedgt_client.data.node_ids import duplicates_error, first_rows, node_numbers, parse_ids
+from fedgt_client.data.link_table import LinkColumns, Links, read_links
+from fedgt_client.data.node_ids import duplicates_error, first_rows, parse_ids
 from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.split import DEFAULT_RATIOS, split_graph
@@ -30,15 +31,6 @@ from shared.errors import FedGTError
 from shared.files import atomic_folder, check_writable, write_json
 
 IDS_FILE = "ids.parquet"
-
-
-@dataclass(frozen=True)
-class Links:
-    """Rows of the edges file: ends as node numbers, and a weight of each or none."""
-
-    source: NDArray[np.int64]  # shape: (rows,)
-    target: NDArray[np.int64]  # shape: (rows,)
-    weights: NDArray[np.float64] | None  # shape: (rows,)
 
 
 @dataclass(frozen=True)
@@ -59,9 +51,9 @@ class Tables:
         roles = {role: value for role, value in asdict(self).items() if isinstance(value, str)}
         return {role: roles[role] for role in sorted(roles)}
 
-    def link_columns(self) -> list[str]:
+    def link_columns(self) -> LinkColumns:
         """Return the columns to read of the edges file."""
-        return [self.source, self.target] + ([self.weight] if self.weight else [])
+        return LinkColumns(self.source, self.target, self.weight)
 
 
 @dataclass(frozen=True)
@@ -92,6 +84,8 @@ class Summary:
     empty: tuple[str, ...] = ()  # texts that stood for empty cells, for nodes added later
     decimal_comma: bool = False  # how numbers were written in CSV files, for the same
     duplicate_ids: int = 0  # rows dropped because an earlier one has the same id
+    drop_unknown: bool = False  # whether links to unknown ids are left out, for links added later
+    unknown_links: int = 0  # links left out because an end is no node's id
     split_without_label: int = 0  # nodes with an entry in the split column but no label
     institution: str = ""  # whose data it is; empty: not said
     graph_digest: str = ""  # of the graph that was written
@@ -127,6 +121,7 @@ def import_tables(
     seed: int = 0,
     directed: bool = False,
     keep_first: bool = False,
+    drop_unknown: bool = False,
     written: CsvFormat = PLAIN,
     institution: str = "",
     progress: Progress = lambda step: None,
@@ -134,7 +129,8 @@ def import_tables(
     """Read, check and encode an institution's tables.
 
     Without a split column the labelled nodes are split 20/40/40 at random by ``seed``. With
-    ``keep_first`` the first row of a repeated id is used; otherwise such an id is an error.
+    ``keep_first`` the first row of a repeated id is used; otherwise such an id is an error. With
+    ``drop_unknown`` links to ids that are no node's are left out; otherwise they are an error.
     ``written`` says how cells of CSV files are written.
     """
     _check_roles(tables, schema)
@@ -142,7 +138,7 @@ def import_tables(
     chosen = [column.name for column in schema.columns]
     roles = [tables.label] + ([tables.split] if tables.split else [])
     nodes.require_columns([tables.id, *roles, *chosen])
-    edges.require_columns(tables.link_columns())
+    edges.require_columns(tables.link_columns().names())
 
     progress(f"reading {tables.nodes.name}")
     columns = nodes.read([tables.id, *roles, *chosen])
@@ -160,7 +156,8 @@ def import_tables(
     features = encode_features(nodes, columns, schema, progress)
 
     progress(f"reading {tables.edges.name}")
-    links = read_links(edges, tables, ids, str(nodes.path))
+    known = f"{nodes.path} (--on-unknown drop leaves such links out)"
+    links = read_links(edges, tables.link_columns(), ids, known, drop_unknown=drop_unknown)
     progress("building the graph")
     graph = _graph(schema, labels, split, features, links, directed=directed)
     if not len(graph.indices):
@@ -175,6 +172,8 @@ def import_tables(
         empty=written.empty,
         decimal_comma=written.decimal_comma,
         duplicate_ids=repeated,
+        drop_unknown=drop_unknown,
+        unknown_links=links.unknown,
         split_without_label=without_label,
         institution=institution,
         graph_digest=graph.digest(),
@@ -251,34 +250,6 @@ def _split(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.i
     """Return the index of each node's split in SPLITS, -1 where none is named; shape (n,)."""
     text = pc.utf8_lower(as_text(table, name, column))
     return category_codes(table, name, text, SPLITS, "train, val, test or empty")
-
-
-def read_links(table: TableFile, tables: Tables, ids: pa.Array, known: str) -> Links:
-    """Read the ends of every link, and the weight if a column of it is named.
-
-    The ends must be among ``ids``, which are those of ``known``.
-    """
-    columns = table.read(tables.link_columns())
-    source, target = (
-        node_numbers(table, name, columns.pop(name), ids, known)
-        for name in (tables.source, tables.target)
-    )
-    if tables.weight is None:
-        return Links(source, target, None)
-    return Links(source, target, _weights(table, tables.weight, columns.pop(tables.weight)))
-
-
-def _weights(table: TableFile, name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return the weights, checked to be positive as float32 too, as graphs store them; (rows,)."""
-    values, empty = parse_numbers(table, name, column)
-    if (missing := first_true(empty)) is not None:
-        raise table.cell_error(missing, name, "the weight is empty")
-    with np.errstate(over="ignore"):
-        stored = values.astype(np.float32)
-    if (invalid := first_true(~((stored > 0) & np.isfinite(stored)))) is not None:
-        message = f"the weight {values[invalid]:g} is not a positive number (of 32 bits)"
-        raise table.cell_error(invalid, name, message)
-    return values
 
 
 def _summary(

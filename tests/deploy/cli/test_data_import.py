@@ -228,6 +228,20 @@ def test_many_duplicate_ids_are_listed_up_to_ten(bank: Path, fedgt: Run) -> None
     refused(fedgt(*import_arguments()), "12 ids occur", "'b9' in line 24", "; and 2 more")
 
 
+def test_links_to_unknown_ids_can_be_left_out(bank: Path, fedgt: Run) -> None:
+    links = (bank / "transfers.csv").read_text()
+    (bank / "transfers.csv").write_text(links + "a1,elsewhere\nelsewhere,abroad\n")
+    refused(fedgt(*import_arguments()), "'elsewhere' is not an id", "--on-unknown drop")
+    assert not (bank / "bank").exists()
+    code, out, _ = fedgt(*import_arguments("--json", on_unknown="drop"))
+    assert code == 0
+    summary = json.loads(out)
+    assert (summary["links"], summary["unknown_links"]) == (2, 2)
+    # Links that are added later are read in the same way.
+    (bank / "later.csv").write_text("from,to\na1,a3\na1,elsewhere\n")
+    assert OwnData.open(bank / "bank").attach(edges=bank / "later.csv").graph.num_edges == 3
+
+
 def test_the_first_row_of_a_duplicate_id_can_be_kept(bank: Path, fedgt: Run) -> None:
     (bank / "accounts.csv").write_text(NODES.replace("a3,", "a2,9,FR,low,\na3,"))
     code, out, _ = fedgt(*import_arguments("--json", on_duplicate="first"))

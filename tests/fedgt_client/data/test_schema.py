@@ -293,6 +293,14 @@ def test_columns_that_look_like_ids_are_pointed_at(tmp_path: Path) -> None:
     assert notes["whole numbers, each in one row: --exclude if they are ids"] == ["number"]
 
 
+def test_numbers_that_look_like_codes_are_pointed_at(tmp_path: Path) -> None:
+    rows = [f"{i},{9000 + i // 2:05d},{i / 8},0.5,a" for i in range(20)]
+    path = nodes_csv(tmp_path, "account,postcode,share,half,risk", *rows)
+    notes = propose_schema(path, CHOICES).notes
+    title = "numbers with leading zeros, as codes have: --categorical or --exclude"
+    assert notes[title] == ["postcode"]
+
+
 def test_rare_values_are_pointed_at(tmp_path: Path) -> None:
     rows = [f"{i},{int(i == 3)},{int(i < 50)},a" for i in range(100)]
     path = nodes_csv(tmp_path, "account,one,half,risk", *rows)
