@@ -73,7 +73,7 @@ docs: setup
 	$(BIN)/fedgt experiment readme
 	$(BIN)/fedgt experiment privacy
 	$(BIN)/fedgt bench docs
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 .PHONY: picture
 # The README's picture: the page of the demo, in a browser (apt-get install chromium).
