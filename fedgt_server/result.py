@@ -1,7 +1,7 @@
 """The result of a run, as the paper reports it, in ``result.json``."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,6 +11,7 @@ from fedgt_server.events import (
     Accuracies,
     InstitutionRound,
     PrivacySpent,
+    RoundEvent,
     Summary,
     majority_warning,
     mean_metric,
@@ -20,7 +21,7 @@ from fedgt_server.journal import Journal
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import write_json
-from shared.wire import OWN_WEIGHT
+from shared.wire import OWN_WEIGHT, UPLOAD_WITHHELD
 
 _FILE = "result.json"
 
@@ -55,6 +56,7 @@ def summarise(journal: Journal, config: RunConfig) -> Result:
         warnings=[
             *(found for found in (majority_warning(measured), _alone(measured)) if found),
             *sharing_notes(measured),
+            *_withheld(rounds),
         ],
         missing=missing,
         best_round=rounds[-1].best_round,
@@ -111,6 +113,21 @@ def _alone(institutions: Mapping[str, InstitutionRound]) -> str | None:
     if not names:
         return None
     return f"alone is better for {', '.join(names)}: predictions there are by its own model"
+
+
+def _withheld(rounds: Sequence[RoundEvent]) -> list[str]:
+    """Say who has withheld uploads for want of privacy budget, and since when."""
+    first: dict[str, int] = {}
+    for event in rounds:
+        for name, part in event.institutions.items():
+            if part.metrics.get(UPLOAD_WITHHELD):
+                first.setdefault(name, event.round)
+            else:
+                first.pop(name, None)
+    return [
+        f"{name} has uploaded nothing since round {number}: its privacy budget is spent"
+        for name, number in sorted(first.items())
+    ]
 
 
 def _total_uploads(parts: Collection[InstitutionRound]) -> dict[str, int]:

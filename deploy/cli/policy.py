@@ -64,6 +64,10 @@ def _verdict(problems: list[str]) -> str:
 def _read_policy(place: Path) -> Policy:
     source = place / NODE_FILE if place.is_dir() else place
     values = read_toml(source)
+    keys = {str(field.alias) for field in Policy.model_fields.values()}
+    if stray := sorted(keys & values.keys()):
+        # Else the defaults would be checked, in the belief that they are these.
+        raise FedGTError(f"{source}: '{stray[0]}' belongs below [policy]")
     try:
         return parse_policy(values.get("policy", {}))
     except FedGTError as error:

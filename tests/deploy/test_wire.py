@@ -85,7 +85,7 @@ def play(place: Path, policy: dict[str, Any], **values: Scalar) -> tuple[Wire, R
             data_dir=str(place / name / "data"),
             state_dir=str(place / name / "state"),
             worker=False,
-            policy=Policy.model_validate(policy, by_alias=True),
+            policy=Policy.model_validate(policy.get(name, policy), by_alias=True),
         )
         nodes.append(node.to_flower())
     wire = Wire(nodes, config)
@@ -229,6 +229,33 @@ def test_a_run_whose_accuracies_nobody_shares(tmp_path: Path) -> None:
         best = state.best()
         assert best is not None
         assert best.round_number == 1 + measured.index(max(measured))
+
+
+@pytest.mark.parametrize("others", [0.0, 9.0])
+def test_a_budget_ends_while_the_run_goes_on(others: float, tmp_path: Path) -> None:
+    """Two uploads of ε = 4 a value fit; all institutions may reach the end in the same round."""
+    policies = {"alba": {"privacy-budget": 9.0}, "bree": {"privacy-budget": others}}
+    wire, _ = play(tmp_path, policies, rounds=5)
+    sent = {name: [] for name in NAMES}
+    for reply in wire.carried[len(NAMES) :]:
+        update = Update.from_records(reply.content)
+        sent[update.institution].append(bool(update.arrays))
+        withheld = update.metrics.get("upload_withheld")
+        if len(sent[update.institution]) <= 5:
+            assert withheld == (None if update.arrays else 1.0)
+    ended = [True, True, False, False, False]
+    assert sent["alba"][:5] == ended
+    assert sent["bree"][:5] == (ended if others else [True] * 5)
+    result = read_result(tmp_path / "first")
+    assert result is not None
+    assert result.rounds == 5
+    told = [line for line in result.warnings if "its privacy budget is spent" in line]
+    assert [line.split(" has uploaded nothing since round 3:")[0] for line in told] == (
+        ["alba", "bree"] if others else ["alba"]
+    )
+    for name in NAMES:  # training goes on, with what the others sent
+        state = StateStore(tmp_path / name / "state", "banks", "first", name)
+        assert all("train_loss" in state.metrics_of(number) for number in range(1, 6))
 
 
 def test_a_ledger_holds_all_that_left(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from flwr.app import Message, MessageType
+from numpy.typing import NDArray
 
 from deploy.engines.in_process_grid import InProcessGrid
 from deploy.settings import resolve_settings
@@ -58,9 +59,10 @@ class Attacker:
         self,
         place: Path,
         graphs: Sequence[Graph],
-        mode: ShareMetrics | None,
+        mode: ShareMetrics | Policy | None,
         **settings: Scalar,
     ) -> None:
+        policy = Policy(share_metrics=mode) if isinstance(mode, str) else mode
         nodes = []
         for index, graph in enumerate(graphs):
             graph.save(place / str(index))
@@ -70,8 +72,8 @@ class Attacker:
                 "state-dir": str(place / "state"),
                 "worker": False,
             }
-            if mode:  # else it has said nothing
-                node["policy"] = Policy(share_metrics=mode).to_json()
+            if policy:  # else it has said nothing
+                node["policy"] = policy.to_json()
             nodes.append(node)
         self._nodes, self._settings = nodes, {**_SMALL, **settings}
         self.begin("first")
@@ -91,11 +93,13 @@ class Attacker:
         reply = self._send(node, Message(question, node, MessageType.QUERY))
         return Introduction.from_records(reply.content).initial
 
-    def metrics(self, node: int, number: int, model: Arrays) -> dict[str, float]:
+    def update(self, node: int, number: int, model: Arrays) -> Update:
         content = Instruction(number, model).to_records()
-        return Update.from_records(
-            self._send(node, Message(content, node, MessageType.TRAIN)).content
-        ).metrics
+        reply = self._send(node, Message(content, node, MessageType.TRAIN))
+        return Update.from_records(reply.content)
+
+    def metrics(self, node: int, number: int, model: Arrays) -> dict[str, float]:
+        return self.update(node, number, model).metrics
 
 
 def constant(model: Arrays, label: int) -> Arrays:
@@ -180,6 +184,22 @@ def stolen_by_complaints(attacker: Attacker, label: int, nodes: int, classes: in
     return [count for count, one in enumerate(predicted) if abs(seen - one) <= nearest + 1e-2]
 
 
+# With a large epsilon, Adam's first step is the gradient itself.
+_BARE_GRADIENT: dict[str, Scalar] = {
+    "adam-epsilon": 1e6,
+    "lr": 1e6,
+    "weight-decay": 0.0,
+    "wire-precision": "float32",
+}
+
+
+def stolen_shares(attacker: Attacker) -> NDArray[np.float32]:
+    """Read each class's share of the training nodes from the change of a model without opinion."""
+    empty = {name: np.zeros_like(array) for name, array in attacker.initial(1).items()}
+    change = attacker.update(1, 1, empty).arrays["head.bias"]
+    return 1.0 / len(change) + change
+
+
 def true_counts(graph: Graph) -> list[int]:
     counts = np.bincount(graph.labels[graph.val], minlength=graph.num_classes)
     return [int(count) for count in counts]
@@ -239,6 +259,27 @@ def test_a_spoilt_model_is_noticed_by_what_is_shared(
     else:
         assert spoilt["kept_own"] == 1.0
         assert spoilt["val_accuracy"] >= seen[-1]["val_accuracy"] - 0.1
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings"),
+    [
+        (Policy(max_label_epsilon=1.0), {"label-privacy": "randomised-response"}),
+        (Policy(max_label_epsilon=1.0), {"label-privacy": "dp-sgd", "gradient-clip": 1.0}),
+        (Policy(ldp="all"), {"ldp": "all"}),
+    ],
+)
+def test_only_privacy_of_labels_or_of_updates_hides_training_classes(
+    policy: Policy, settings: dict[str, Scalar], tmp_path: Path, graphs: list[Graph]
+) -> None:
+    """By default, a coordinator that asks for it reads exact shares: docs/privacy.md says so."""
+    labels = graphs[0].labels[graphs[0].train]
+    shares = np.bincount(labels, minlength=graphs[0].num_classes) / len(labels)
+    default = Attacker(tmp_path / "default", graphs[:1], None, **_BARE_GRADIENT)
+    np.testing.assert_allclose(stolen_shares(default), shares, atol=1e-5)
+    asked = {**_BARE_GRADIENT, "label-epsilon": 1.0, **settings}
+    private = Attacker(tmp_path / "private", graphs[:1], policy, **asked)
+    assert np.abs(stolen_shares(private) - shares).max() > 0.02
 
 
 def test_a_loss_cannot_be_blown_up(tmp_path: Path, graphs: list[Graph]) -> None:
