@@ -13,11 +13,14 @@ from deploy.audit.record import markdown, read_audit
 from experiments.privacy_runs import POLICY
 from experiments.result_table import EMPTY
 from fedgt_server.result import Result
-from shared.config import RunConfig
+from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 
 RECORDS = Path(__file__).parent / "privacy"
 PAGE = Path(__file__).parents[1] / "docs" / "privacy.md"
+
+# What older records do not say, because there was nothing else.
+_EARLIER: dict[str, Scalar] = {"own-model": False, "common-model": "off"}
 
 _MARKED = re.compile(r"(<!-- privacy (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _HEAD = ("data", "settings", "ε of a label", "ε of an upload", "rounds", "seeds", "test %")
@@ -47,7 +50,7 @@ def accuracy_table(runs: Iterable[Result]) -> str:
     """Return test accuracies by data and privacy settings, means over seeds, as Markdown."""
     groups: dict[tuple[str, str, int], list[Result]] = defaultdict(list)
     for run in runs:
-        config = RunConfig.build(run.config)
+        config = RunConfig.build({**_EARLIER, **run.config})
         data = f"{config.dataset}, {len(run.per_client)} institutions"
         policy = "; the default policy" if POLICY in config.run_name else ""
         groups[data, settings_text(config) + policy, run.rounds].append(run)
@@ -83,12 +86,15 @@ def settings_text(config: RunConfig) -> str:
         text = f"{config.ldp_norm.upper()} norm of the upload, noise on {_noised(config)}"
     else:
         text = f"noise on {_noised(config)} by coordinate"
-    size = f"width {config.hidden}, {config.layers} layer"
-    return text if (config.hidden, config.layers) == (128, 2) else f"{text}; {size}"
+    now = RunConfig.build()
+    layers = "1 layer" if config.layers == 1 else f"{config.layers} layers"
+    size = f"width {config.hidden}, {layers}"
+    return text if (config.hidden, config.layers) == (now.hidden, now.layers) else f"{text}; {size}"
 
 
 def _noised(config: RunConfig) -> str:
-    return "Δθ and μ" if config.ldp == "all" else "μ"
+    beside = "μ and common gradients" if config.has_common_model else "μ"
+    return f"Δθ, {beside}" if config.ldp == "all" else beside
 
 
 def _number(value: float | None) -> str:

@@ -479,6 +479,7 @@ PRIVATE_STEPS: dict[str, Scalar] = {
     "adam-epsilon": 1.0,
     "weight-decay": 0.0,
     "dropout": 0.0,
+    "node-dropout": 0.0,
     "aggregation": "mean",
 }
 

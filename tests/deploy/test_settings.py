@@ -63,7 +63,8 @@ def test_noise_on_gradients_brings_its_own_steps() -> None:
         found = resolve_settings({"method": method, **private}).to_flower()
         assert {key: found[key] for key in PRIVATE_STEPS} == PRIVATE_STEPS
     assert resolve_settings({**private, "rounds": 20}).rounds == 20
-    assert resolve_settings(private, preset="paper").lr == PRESETS["paper"]["lr"]
+    whole: dict[str, Scalar] = {**private, "batch-size": 0}
+    assert resolve_settings(whole, preset="paper").lr == PRESETS["paper"]["lr"]
     other = resolve_settings({"label-privacy": "randomised-response"})
     assert (other.rounds, other.lr) == (resolve_settings().rounds, resolve_settings().lr)
     assert all(resolve_settings().to_flower()[key] != value for key, value in PRIVATE_STEPS.items())

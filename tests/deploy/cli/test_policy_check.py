@@ -34,7 +34,12 @@ def check(
             1,
             "label-epsilon = 4, allowed: at most 2 ([policy] max-label-epsilon)",
         ),
-        ('common-model = "mean"', None, 1, "common-model = mean, which uploads common_gradients"),
+        (
+            "",
+            '[policy]\narrays = ["weights", "global_nodes"]',
+            1,
+            "common-model = chosen, which uploads common_gradients, allowed: weights, global_nodes",
+        ),
         # What a run without noise on updates would send under another name.
         ('method = "fedavg"', '[policy]\nldp = "all"', 1, "ldp = off, allowed: all ([policy] ldp)"),
     ],
