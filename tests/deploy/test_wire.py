@@ -236,7 +236,7 @@ def test_a_budget_ends_while_the_run_goes_on(others: float, tmp_path: Path) -> N
     """Two uploads of ε = 4 a value fit; all institutions may reach the end in the same round."""
     policies = {"alba": {"privacy-budget": 9.0}, "bree": {"privacy-budget": others}}
     wire, _ = play(tmp_path, policies, rounds=5)
-    sent = {name: [] for name in NAMES}
+    sent: dict[str, list[bool]] = {name: [] for name in NAMES}
     for reply in wire.carried[len(NAMES) :]:
         update = Update.from_records(reply.content)
         sent[update.institution].append(bool(update.arrays))

@@ -193,11 +193,11 @@ _BARE_GRADIENT: dict[str, Scalar] = {
 }
 
 
-def stolen_shares(attacker: Attacker) -> NDArray[np.float32]:
+def stolen_shares(attacker: Attacker) -> NDArray[np.float64]:
     """Read each class's share of the training nodes from the change of a model without opinion."""
     empty = {name: np.zeros_like(array) for name, array in attacker.initial(1).items()}
     change = attacker.update(1, 1, empty).arrays["head.bias"]
-    return 1.0 / len(change) + change
+    return np.asarray(1.0 / len(change) + change, np.float64)
 
 
 def true_counts(graph: Graph) -> list[int]:
