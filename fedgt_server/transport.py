@@ -11,6 +11,8 @@ Floats = NDArray[np.float64]
 
 # Share of the energy of noisy vectors that is taken to be signal at least.
 _LEAST_SIGNAL = 0.1
+# Bijections sought at once from which on a compiled solver pays: there are hundreds of clients.
+_MANY = 10_000
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -31,12 +33,16 @@ def centred(global_nodes: Floats) -> Floats:
 def hungarian(cosines: Floats) -> Floats:
     """Return the bijections π that maximise Σ_k cosine[k, π(k)], as 0/1 plans, shape (…, n, n)."""
     costs = -cosines.reshape(-1, *cosines.shape[-2:])
-    # One by one: solvers of a whole batch were hardly faster (a compiled one), or did not end
-    # where two nodes are equal (scipy's for sparse matrices).
-    found = [linear_sum_assignment(cost)[1] for cost in costs]
-    columns = np.concatenate([np.zeros(0, np.intp), *found])
+    columns = np.empty(costs.shape[:2], np.intp)
+    if len(costs) >= _MANY:
+        from fedgt_server.assignment import assign  # numba takes a second to load and compile
+
+        assign(costs, columns)
+    else:
+        for cost, chosen in zip(costs, columns, strict=True):
+            chosen[:] = linear_sum_assignment(cost)[1]
     plans = np.zeros_like(costs)
-    np.put_along_axis(plans, columns.reshape(*costs.shape[:2], 1), 1.0, axis=2)
+    np.put_along_axis(plans, columns[..., None], 1.0, axis=2)
     return plans.reshape(cosines.shape)
 
 

@@ -116,6 +116,27 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.parametrize("count", [1, 2, 10])
+@pytest.mark.parametrize("kind", ["different", "rounded", "equal", "two alike"])
+def test_many_at_once_are_as_good_as_one_by_one(count: int, kind: str) -> None:
+    """Of many plans a compiled solver finds bijections of the same cost."""
+    cosines = np.random.default_rng(count).uniform(-1, 1, (10_000, count, count))
+    cosines = {
+        "different": cosines,
+        "rounded": np.round(cosines, 1),
+        "equal": np.zeros_like(cosines),
+        "two alike": cosines[:, [0, *range(count - 1)]],
+    }[kind]
+    plans = hungarian(cosines)
+    assert (plans.sum(axis=1) == 1).all()
+    assert (plans.sum(axis=2) == 1).all()
+    single = hungarian(cosines[:500])
+    value, of_single = ((found * cosines[:500]).sum(axis=(1, 2)) for found in (plans[:500], single))
+    np.testing.assert_allclose(value, of_single, rtol=0, atol=1e-12)
+    if kind == "different":
+        assert np.array_equal(plans[:500], single)
+
+
 @pytest.mark.parametrize("name", DEGENERATE)
 def test_hungarian_of_degenerate_cosines_is_a_best_bijection(name: str) -> None:
     cosine = DEGENERATE[name]
