@@ -49,6 +49,19 @@ def check_identity(kit: InstitutionKit) -> Check:
     return ok("name", kit.institution)
 
 
+def check_policy(kit: InstitutionKit) -> Check:
+    """Check that the institution's own policy lets it connect and take part."""
+    limits = kit.node.limits
+    if limits and (problem := limits.coordinator_problem(str(kit.coordinator))):
+        remedy = f'where that is right, add "{kit.coordinator}" there in node.toml'
+        return failed("policy", problem, remedy)
+    if limits and limits.federations and kit.federation not in limits.federations:
+        finding = f"federations does not name {kit.federation}, which this kit is of"
+        remedy = f'where that is right, add "{kit.federation}" there in node.toml'
+        return failed("policy", finding, remedy)
+    return ok("policy", "it allows this federation and coordinator")
+
+
 def check_code(kit: InstitutionKit) -> Check:
     """Show the code that may run here: the installed FedGT, and what node.toml lists."""
     approved = [found for found in kit.node.approved if found != installed_hash()]

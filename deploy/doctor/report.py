@@ -29,6 +29,7 @@ def _institution(folder: Path) -> dict[tuple[str, ...], CheckCall]:
     return {
         ("programs",): lambda: [local.check_programs(local.INSTITUTION_PROGRAMS, kit.folder)],
         ("name",): lambda: [local.check_identity(kit)],
+        ("policy",): lambda: [local.check_policy(kit)],
         ("code",): lambda: [local.check_code(kit)],
         ("app user",): lambda: [local.check_user(kit)],
         ("data",): lambda: [local.check_data(kit)],

@@ -42,6 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 CHECKS: list[Callable[[InstitutionKit], Check]] = [
     local.check_identity,
+    local.check_policy,
     local.check_key,
     local.check_authority,
     local.check_data,
@@ -145,6 +146,21 @@ def test_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(1000))
     room = findings(folder)["disk"]
     assert (room.state, "make room" in room.remedy) == (State.failed, True)
+
+
+@pytest.mark.parametrize(
+    ("was", "finding"),
+    [
+        ('coordinators = ["127.0.0.1:9092"]', "coordinator = 127.0.0.1:9092, allowed: else"),
+        ('federations = ["banks"]', "federations does not name banks"),
+    ],
+)
+def test_a_policy_that_forbids_the_kit_itself(folder: Path, was: str, finding: str) -> None:
+    node = folder / "node.toml"
+    assert was in node.read_text()
+    node.write_text(node.read_text().replace(was, f'{was.partition("[")[0]}["else"]'))
+    found = findings(folder)["policy"]
+    assert (found.state, finding in found.finding) == (State.failed, True), found
 
 
 def test_programs_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
