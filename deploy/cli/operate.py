@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from deploy.cli.output import Json, console, print_json, print_note, print_table
+from deploy.cli.output import Json, console, print_json, print_note
 from deploy.doctor.kit import CoordinatorKit
 from deploy.operate.backup import back_up
 from deploy.operate.backup import restore as restore_backup
@@ -124,9 +124,9 @@ def clean(
         shown = [{"path": str(one.path), "why": one.why, "bytes": one.size} for one in found]
         print_json({"deleted": delete, "leftovers": shown})
         return
-    rows = [[str(one.path), f"{one.size / _MIB:.1f}", one.why] for one in found]
-    if rows:
-        print_table("Deleted" if delete else "May be deleted", ["path", "MiB", "why"], rows)
+    for one in found:
+        # Not a table: it would shorten paths on a narrow terminal.
+        print(f"{one.size / _MIB:8.1f} MiB  {one.path}: {one.why}")
     total = sum(one.size for one in found) / _MIB
     what = "deleted" if delete else "could be deleted: 'fedgt clean --delete' does it"
-    print_note(f"{total:.1f} MiB {what}" if rows else "there is nothing to delete")
+    print_note(f"{total:.1f} MiB {what}" if found else "there is nothing to delete")

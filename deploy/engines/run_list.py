@@ -55,8 +55,10 @@ def results_folders(kit: Path, known: Iterable[ListedRun] = ()) -> list[Path]:
         named = tomllib.loads((kit / "run.toml").read_text("utf-8")).get("results-dir", "runs")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         named = "runs"
-    names = dict.fromkeys(["runs", str(named), *(run.results_dir for run in known)])
-    return list(dict.fromkeys((kit / name).resolve() for name in names))
+    found: dict[Path, Path] = {}
+    for name in ("runs", str(named), *(run.results_dir for run in known)):
+        found.setdefault((kit / name).resolve(), kit / name)
+    return list(found.values())
 
 
 def check_not_under_way(kit: Path, name: str) -> None:

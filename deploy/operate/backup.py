@@ -115,7 +115,7 @@ def _describe(
 
 def _results(kit: Path) -> dict[str, Path]:
     """Return the folders of a coordinator's runs, also those that have none yet."""
-    known = {kit / run.results_dir: None for run in list_runs(kit)}
+    known = [kit / run.results_dir for run in list_runs(kit)]
     found = dict.fromkeys(path.resolve() for path in [*results_folders(kit), *known])
     return {f"runs-{count}" if count else "runs": path for count, path in enumerate(found)}
 

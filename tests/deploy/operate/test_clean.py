@@ -12,7 +12,7 @@ from fedgt_server.events import EndEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
 from tests.fedgt_server.events import round_event
-from tests.harness.kits import write_banks
+from tests.harness.kits import fedgt, write_banks
 
 _LONG_AGO = time.time() - 100 * 86400
 
@@ -64,6 +64,22 @@ def test_an_institution(kits: Path) -> None:
     assert (kit / "node.key").exists()
 
 
+def end_event() -> EndEvent:
+    return EndEvent(
+        method="fedgt",
+        test_accuracy=0.5,
+        val_accuracy=0.5,
+        best_round=1,
+        rounds=1,
+        per_client={},
+        seconds=1.0,
+        bytes_up=1,
+        bytes_down=1,
+        similarity_spread=[],
+        privacy=None,
+    )
+
+
 def test_a_coordinator(kits: Path) -> None:
     kit = kits / "coordinator"
     for run in ("going", "finished", "interrupted"):
@@ -71,21 +87,25 @@ def test_a_coordinator(kits: Path) -> None:
         journal = Journal(kit / "runs" / run / "journal.jsonl")
         journal.write(round_event(1))
         if run == "finished":
-            journal.write(
-                EndEvent(
-                    method="fedgt",
-                    test_accuracy=0.5,
-                    val_accuracy=0.5,
-                    best_round=1,
-                    rounds=1,
-                    per_client={},
-                    seconds=1.0,
-                    bytes_up=1,
-                    bytes_down=1,
-                    similarity_spread=[],
-                    privacy=None,
-                )
-            )
+            journal.write(end_event())
     write(kit / "runs" / "finished.0123abcd" / "journal.jsonl")
     with run_lock(kit / "runs" / "going"):
         assert paths(kit) == {"runs/finished/checkpoints", "runs/finished.0123abcd"}
+
+
+def test_paths_are_shown_whole(
+    kits: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    kit = kits / "coordinator"
+    (kit / "run.toml").write_text('results-dir = "results of ours"\n')
+    run = kit / "results of ours" / "first"
+    run.mkdir(parents=True)
+    Journal(run / "journal.jsonl").write(end_event())
+    checkpoint = write(run / "checkpoints" / "round-000001.safetensors")
+    code, out, _ = fedgt(capsys, monkeypatch, "clean", str(kit))
+    assert code == 0
+    assert f"{checkpoint.parent}: of a finished run" in out
+    assert checkpoint.exists()
+    fedgt(capsys, monkeypatch, "clean", str(kit), "--delete")
+    assert not checkpoint.parent.exists()
