@@ -25,6 +25,8 @@ _DATE = (
     r"^([0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}|[0-9]{4})|[0-9]{4}[./][0-9]{1,2}[./][0-9]{1,2})"
     r"([ T].*)?$"
 )
+# 1,234,567 or 12.5 %: a number as reports print it.
+_PRINTED = r"^[€$£¥]?\s?[+-]?[0-9]{1,3}([,' ]?[0-9]{3})*(\.[0-9]+)?\s?[%€$£¥]?$"
 _LEADING_ZERO = r"^0[0-9]"
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]+)(?:\.0+|,0)")
 # Doubles represent every whole number up to this one exactly.
@@ -123,6 +125,11 @@ def has_decimal_commas(text: pa.ChunkedArray) -> bool:
     commas = pc.match_substring_regex(text, _DECIMAL_COMMA)
     numbers = pc.or_(commas, pc.match_substring_regex(text, _NUMBER))
     return bool(pc.any(commas).as_py() and pc.all(numbers).as_py())
+
+
+def is_printed(text: pa.ChunkedArray) -> bool:
+    """Return whether all non-empty cells are numbers as reports print them: 1,234 or 12.5 %."""
+    return bool(pc.all(pc.match_substring_regex(text, _PRINTED)).as_py())
 
 
 def has_leading_zeros(text: pa.ChunkedArray) -> bool:

@@ -31,6 +31,7 @@ from fedgt_client.data.columns import (
     is_indicator,
     is_numeric,
     is_numeric_text,
+    is_printed,
     parse_indicators,
     parse_numbers,
 )
@@ -54,6 +55,11 @@ MAX_CATEGORIES = 100
 _UNIQUE_SHARE = 0.5
 # A category in fewer rows than this may identify somebody: worth a look before sharing.
 _RARE = 5
+_COMMAS = "its numbers have a decimal comma: add --decimal-comma"
+_PRINTED = (
+    "its numbers have a unit, or commas that may stand between thousands: write them as 1234.5 to "
+    "use them (or add --decimal-comma if 1,234 is a little more than 1)"
+)
 _DATES = "it holds dates or times: turn them into numbers to use them"
 
 
@@ -190,8 +196,10 @@ def _column(
     if is_date_text(cells):
         raise _OmittedError(_DATES)
     if has_decimal_commas(cells):
-        raise _OmittedError("its numbers have a decimal comma: add --decimal-comma")
+        raise _OmittedError(_PRINTED if is_printed(cells) else _COMMAS)
     if reason := _not_categories(cells, choices.max_categories):
+        if is_printed(cells):
+            raise _OmittedError(_PRINTED)
         place = table.row_name(first_non_number(cells) or 0)
         raise _OmittedError(f"{reason}; --numeric if it should hold numbers ({place} does not)")
     return _categorical(table, name, cells, choices, notes)

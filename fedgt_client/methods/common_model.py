@@ -104,6 +104,15 @@ class CommonModel:
             return personalised
         return mixed(personalised, self._scores(nodes), self.weight)
 
+    @torch.no_grad()
+    def mix_without(self, node: Tensor, personalised: Tensor, other: int) -> Tensor:
+        """Return the scores that one node would have if it did not average over another."""
+        if not self.weight:
+            return personalised
+        graph = self._beside.graph
+        common = self._model.eval()(graph.features, self._beside.sampler, node, other)
+        return mixed(personalised, common, self.weight)
+
     def state_dict(self) -> Arrays:
         """Return the weights, and what was chosen."""
         return self.parameters() | {_WEIGHT: np.array([self.weight], np.float32)}

@@ -64,14 +64,15 @@ class FedGT(TrainedMethod[TransformerTask]):
             self._common = CommonModel(self._task, graph.num_classes, config)
 
     @property
-    def mixes(self) -> bool:
-        """Whether its predictions come from the graph transformer and another model."""
-        return bool(self.own_weight or (self._common and self._common.weight))
-
-    @property
     def own_weight(self) -> float:
         """The weight of the institution's own GCN in its predictions: 0, 0.5 or 1."""
         return self._own.weight if self._own else 0.0
+
+    @property
+    def transformer_weight(self) -> float:
+        """The weight of the graph transformer in its predictions."""
+        common = self._common.weight if self._common else 0.0
+        return (1.0 - common) * (1.0 - self.own_weight)
 
     def _build_task(self, graph: Graph) -> TransformerTask:
         config = self._config
@@ -151,10 +152,25 @@ class FedGT(TrainedMethod[TransformerTask]):
     def predict(self, nodes: NDArray[np.int64]) -> Array:
         """Return class scores of the mixture that was chosen, shape (len(nodes), classes)."""
         scores = super().predict(nodes)
-        if not self.mixes:
+        if self.transformer_weight == 1.0:
             return scores
         places = to_tensor(nodes, self._device)
         return self._mix(places, to_tensor(scores, self._device)).cpu().numpy()
+
+    def mixed_scores(self, node: int, scores: Array, without: int = -1) -> Array:
+        """Return the scores that the prediction of one node is made of, shape (classes,).
+
+        Parameters
+        ----------
+        scores : of the graph transformer, shape (classes,)
+        without : a node that the other models are to do without
+        """
+        place = to_tensor(np.array([node]), self._device)
+        found = to_tensor(scores[None], self._device)
+        for model in (self._common, self._own):
+            if model:
+                found = model.mix_without(place, found, without)
+        return found[0].cpu().numpy()
 
     def _mix(self, nodes: Tensor, scores: Tensor) -> Tensor:
         """Return the scores of this model and those beside it, shape (len(nodes), classes)."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedgt_client.methods.base import Arrays
 from fedgt_client.methods.mixture import best_weight, mixed
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.training.evaluation import accuracy
 from fedgt_client.training.loop import train_epoch
 from fedgt_client.training.optimiser import ModelOptimiser
@@ -82,6 +83,15 @@ class OwnModel:
             return federated
         return mixed(federated, self._scores(nodes), self.weight)
 
+    def mix_without(self, node: Tensor, federated: Tensor, other: int) -> Tensor:
+        """Return the scores that one node would have if it had no link with another."""
+        if not self.weight:
+            return federated
+        graph = self._task.graph
+        if other >= 0:
+            graph = graph.without_link(int(node), other)
+        return mixed(federated, self._scores(node, graph), self.weight)
+
     def state_dict(self) -> Arrays:
         """Return the best model, the present one with Adam's moments, and what was chosen."""
         facts = np.array([self.weight, self._accuracy, self._waited], np.float32)
@@ -104,11 +114,14 @@ class OwnModel:
             self._optimiser.load_state_dict(now)
 
     @torch.no_grad()
-    def _scores(self, nodes: Tensor) -> Tensor:
-        """Return the best model's scores; the present weights stay."""
+    def _scores(self, nodes: Tensor, graph: GraphTensors | None = None) -> Tensor:
+        """Return the best model's scores, also of another graph; the present weights stay."""
         present = self._optimiser.parameters()
         self._optimiser.load(self._best)
-        scores = self._task.predict(nodes)
+        if graph is None:
+            scores = self._task.predict(nodes)
+        else:
+            scores = self._task.model.eval()(graph, nodes)
         self._optimiser.load(present)
         return scores
 

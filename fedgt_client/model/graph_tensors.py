@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from fedgt_client.graph import SPLITS, Graph
 from fedgt_client.model.features import Features, dense, to_tensor, unit_features
@@ -82,6 +83,18 @@ class GraphTensors:
         """Return the arcs from each neighbour to the node whose row it is in, shape (2, m)."""
         rows = self.all_nodes().repeat_interleave(self.indptr.diff())
         return torch.stack([self.neighbours, rows])
+
+    def without_link(self, one: int, other: int) -> "GraphTensors":
+        """Return the graph without arcs between two nodes; weights are relative to the same."""
+        rows, ends = self.edge_index()[1], torch.tensor([one, other], device=self.device)
+        gone = torch.isin(rows, ends) & torch.isin(self.neighbours, ends)
+        lost = torch.bincount(rows[gone], minlength=self.num_nodes).cumsum(0)
+        return replace(
+            self,
+            indptr=self.indptr - functional.pad(lost, (1, 0)),
+            neighbours=self.neighbours[~gone],
+            weights=None if self.weights is None else self.weights[~gone],
+        )
 
 
 def _relative(weights: np.ndarray, device: torch.device) -> Tensor:

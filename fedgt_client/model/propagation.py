@@ -28,9 +28,14 @@ class PropagatedMLP(nn.Module):
         self.head = nn.Linear(width, classes)
         self._dropout = dropout
 
-    def forward(self, features: Features, sampler: Sampler, nodes: Tensor) -> Tensor:
-        """Return class scores of ``nodes``, shape (len(nodes), classes)."""
-        samples, shares = _neighbourhood(sampler, nodes)
+    def forward(
+        self, features: Features, sampler: Sampler, nodes: Tensor, without: int = -1
+    ) -> Tensor:
+        """Return class scores of ``nodes``, shape (len(nodes), classes).
+
+        No node averages over the node ``without``.
+        """
+        samples, shares = _neighbourhood(sampler, nodes, without)
         needed, places = samples.unique(return_inverse=True)
         scores = self._single(rows_of(features, needed))
         return _averaged(scores, places, shares)
@@ -56,10 +61,10 @@ class PropagatedMLP(nn.Module):
         return scores
 
 
-def _neighbourhood(sampler: Sampler, nodes: Tensor) -> tuple[Tensor, Tensor]:
+def _neighbourhood(sampler: Sampler, nodes: Tensor, without: int = -1) -> tuple[Tensor, Tensor]:
     """Return each node with its samples, and their shares, both of shape (q, 1 + n_s)."""
     chosen = sampler.top_k(nodes)
-    weights = chosen.log_weight.exp() * chosen.mask
+    weights = chosen.log_weight.exp() * (chosen.mask & (chosen.nodes != without))
     shares = torch.cat([sampler.own_weight(nodes)[:, None], weights], dim=1)
     return torch.cat([nodes[:, None], chosen.nodes], dim=1), functional.normalize(shares, 1.0, 1)
 

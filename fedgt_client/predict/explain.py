@@ -2,7 +2,8 @@
 
 Attention says where the model looked, not what mattered. So every neighbour and every global node
 that the node attends to is also removed, alone, and the drop in the predicted class's probability
-is measured. Methods without attention are explained by their links alone.
+is measured: in the whole prediction, also where other models predict with the graph transformer.
+Methods without attention are explained by their links alone.
 """
 
 import math
@@ -17,7 +18,7 @@ from torch.nn import functional
 
 from fedgt_client.data.own_data import OwnData
 from fedgt_client.folders import cache_dir
-from fedgt_client.graph import UNLABELLED
+from fedgt_client.graph import UNLABELLED, Graph
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.model.transformer import GraphTransformer, TransformerLayer
 from fedgt_client.predict.leave_one_out import (
@@ -65,9 +66,10 @@ class _Field:
     mask: Tensor  # shape: (k, n_s), bool
     log_weight: Tensor  # shape: (k, n_s); 0 where masked
 
-    def without(self, position: int) -> "_Field":
-        """Return the field in which nobody attends to a node."""
-        return replace(self, mask=self.mask & (self.samples != position))
+    def without(self, node: int) -> "_Field":
+        """Return the field in which nobody attends to a node of the graph."""
+        kept = torch.from_numpy(self.nodes != node)[self.samples]
+        return replace(self, mask=self.mask & kept)
 
 
 def explain(model: Model, data: OwnData, node_id: str) -> Explanation:
@@ -84,30 +86,57 @@ def explain(model: Model, data: OwnData, node_id: str) -> Explanation:
     on_cpu = {"config": model.record.config | {"device": "cpu"}}
     method_record = model.record.model_copy(update=on_cpu)
     method = replace(model, record=method_record).method(data.graph)
-    if not isinstance(method, FedGT) or method.mixes:
+    if not isinstance(method, FedGT):
         return _explain_by_links(replace(model, record=method_record), data, node)
+    return _explain_by_attention(model, method, data, node)
+
+
+def _explain_by_attention(model: Model, method: FedGT, data: OwnData, node: int) -> Explanation:
+    """Explain the prediction of the graph transformer and the models that predict with it."""
     field, reader = _receptive_field(model, data, node), _Reader(model, method)
-    reader.check(field, method.predict(np.array([node]))[0])
     scores, attention = reader.read(field)
-    predicted = int(model.calibration.predict(scores[None], model.class_names)[0])
+    mixture = method.mixed_scores(node, scores)
+    _check_scores(mixture, method.predict(np.array([node]))[0])
+    predicted = int(model.calibration.predict(mixture[None], model.class_names)[0])
 
-    def probability(of: NDArray[np.float32]) -> float:
-        return float(model.calibration.probabilities(of[None])[0, predicted])
+    def probability(of: NDArray[np.float32], without: int = -1) -> float:
+        mixture = method.mixed_scores(node, of, without)
+        return float(model.calibration.probabilities(mixture[None])[0, predicted])
 
-    before = probability(scores)
-    found = [Influence("itself", node_id, None, None, float(attention[0]), None)]
-    slots = field.samples.shape[1]
-    for slot in range(slots):
-        if field.mask[0, slot]:
-            place = int(field.samples[0, slot])
-            drop = before - probability(reader.read(field.without(place))[0])
-            found.append(_neighbour(data, field, slot, float(attention[1 + slot]), drop))
-    for index in range(reader.global_nodes):
+    before, attends = probability(scores), method.transformer_weight > 0
+    name, itself = data.ids[node].as_py(), float(attention[0])
+    found = []
+    for other, slot in _neighbours(method, data.graph, field, node).items():
+        drop = before - probability(reader.read(field.without(other))[0], other)
+        seen = float(attention[1 + slot]) if attends and slot is not None else None
+        found.append(_neighbour(data, field, other, slot, seen, drop))
+    for index in range(reader.global_nodes if attends else 0):
         drop = before - probability(reader.read(field, without_global=index)[0])
-        weight = float(attention[1 + slots + index])
-        found.append(Influence("global node", str(index), None, None, weight, drop))
-    ordered = sorted(found[1:], key=lambda one: -abs(one.drop or 0.0))
-    return Explanation(node_id, model.class_names[predicted], before, (found[0], *ordered))
+        seen = float(attention[1 + field.samples.shape[1] + index])
+        found.append(Influence("global node", str(index), None, None, seen, drop))
+    found.sort(key=lambda one: -abs(one.drop or 0.0))
+    first = Influence("itself", name, None, None, itself if attends else None, None)
+    return Explanation(name, model.class_names[predicted], before, (first, *found))
+
+
+def _neighbours(method: FedGT, graph: Graph, field: _Field, node: int) -> dict[int, int | None]:
+    """Return the nodes to take away, with their places among the samples, None for the others.
+
+    The institution's own model reads links, the others read samples.
+    """
+    found: dict[int, int | None] = {}
+    if method.own_weight < 1:
+        slots = torch.nonzero(field.mask[0])[:, 0].tolist()
+        found |= {int(field.nodes[int(field.samples[0, slot])]): slot for slot in slots}
+    if method.own_weight > 0:
+        found |= {other: None for other in linked_nodes(graph, node).tolist() if other not in found}
+    return found
+
+
+def _check_scores(found: NDArray[np.float32], expected: NDArray[np.float32]) -> None:
+    """Raise FedGTError if the explained scores are not what the model computes, (classes,)."""
+    if not np.allclose(found, expected, atol=_TOLERANCE, rtol=_TOLERANCE):
+        raise FedGTError("the explanation's scores differ from the model's: please report this")
 
 
 def _explain_by_links(model: Model, data: OwnData, node: int) -> Explanation:
@@ -138,16 +167,12 @@ def _label(data: OwnData, node: int) -> str | None:
     return None if label == UNLABELLED else data.graph.class_names[label]
 
 
-def _neighbour(data: OwnData, field: _Field, slot: int, attention: float, drop: float) -> Influence:
-    number = int(field.nodes[int(field.samples[0, slot])])
-    return Influence(
-        "neighbour",
-        data.ids[number].as_py(),
-        _label(data, number),
-        math.exp(float(field.log_weight[0, slot])),
-        attention,
-        drop,
-    )
+def _neighbour(
+    data: OwnData, field: _Field, other: int, slot: int | None, attention: float | None, drop: float
+) -> Influence:
+    weight = None if slot is None else math.exp(float(field.log_weight[0, slot]))
+    name, label = data.ids[other].as_py(), _label(data, other)
+    return Influence("neighbour", name, label, weight, attention, drop)
 
 
 def _receptive_field(model: Model, data: OwnData, node: int) -> _Field:
@@ -199,12 +224,6 @@ class _Reader:
     def global_nodes(self) -> int:
         """Number of global nodes that are attended to."""
         return self._centres.shape[1]
-
-    def check(self, field: _Field, expected: NDArray[np.float32]) -> None:
-        """Raise FedGTError if this is not what the model computes, shape (classes,)."""
-        found, _ = self.read(field)
-        if not np.allclose(found, expected, atol=_TOLERANCE, rtol=_TOLERANCE):
-            raise FedGTError("the explanation's scores differ from the model's: please report this")
 
     @torch.no_grad()
     def read(

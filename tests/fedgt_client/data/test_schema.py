@@ -333,6 +333,23 @@ def test_dates_and_decimal_commas_are_no_categories(tmp_path: Path) -> None:
     assert [column.name for column in named.schema.columns] == ["balance", "since"]
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"{1_000_000 + 999 * i:,}" for i in range(30)],
+        [f"{1000 + 37 * i:,}" for i in range(30)],  # these might have decimal commas
+        [f"{i / 7:.1f}%" for i in range(30)],
+        [f"€ {i}.50" for i in range(30)],
+    ],
+)
+def test_numbers_as_people_print_them(tmp_path: Path, cells: list[str]) -> None:
+    rows = [f'{i},{i},"{cell}",a' for i, cell in enumerate(cells)]
+    path = nodes_csv(tmp_path, "account,balance,printed,risk", *rows)
+    proposal = propose_schema(path, CHOICES)
+    assert "write them as 1234.5" in proposal.omitted["printed"]
+    assert [column.name for column in proposal.schema.columns] == ["balance"]
+
+
 @pytest.mark.parametrize("date", ["31.12.2024", "12/31/24", "2024/12/31", "1.2.2024 08:15"])
 def test_dates_as_people_write_them(tmp_path: Path, date: str) -> None:
     path = nodes_csv(tmp_path, "account,balance,since,risk", f"1,2,{date},a", "2,3,,b")

@@ -16,10 +16,11 @@ from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.gcn import LocalGCN
 from fedgt_client.methods.own_model import OwnModel
 from fedgt_client.model.global_nodes import GlobalNodes
+from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.predict import load_model, open_data
 from fedgt_client.predict.explain import Explanation, Influence, explain
 from fedgt_client.predict.explanation_picture import explanation_svg
-from fedgt_client.predict.leave_one_out import without_link
+from fedgt_client.predict.leave_one_out import linked_nodes, without_link
 from fedgt_client.predict.model import Model
 from fedgt_client.preprocess.cache import prepare
 from fedgt_client.preprocess.top_k import Pool
@@ -111,16 +112,47 @@ def test_a_model_without_attention_is_explained_by_links(kit: Path, method: str)
     assert "[" not in explanation_svg(found)
 
 
-def test_where_the_own_model_predicts_too_links_explain(
-    kit: Path, monkeypatch: pytest.MonkeyPatch
+def mixture_without(model: Model, data: OwnData, other: str) -> dict[str, float]:
+    """Return the probabilities of NODE by all models together, with another node taken away."""
+    method, graph = model.method(data.graph), data.graph
+    assert isinstance(method, FedGT)
+    node, gone = data.position(NODE), data.position(other)
+    config, task = model.record.settings, method.task
+    pool: Pool = prepare(graph, config, cache_dir() / "prepared").pool
+    neighbours, weights = pool[0].copy(), pool[1].copy()
+    neighbours[pool[0] == gone], weights[pool[0] == gone] = -1, 0.0
+    own_weight = task.sampler.own_weight
+    task.sampler = Sampler((neighbours, weights), config.samples, torch.device("cpu"))
+    task.sampler.own_weight = own_weight  # type: ignore[method-assign]
+    assert method._own is not None
+    left = without_link(graph, node, gone)
+    method._own._task.graph = GraphTensors.of(left, torch.device("cpu"))
+    found = model.calibration.probabilities(method.predict(np.array([node])))[0]
+    return dict(zip(model.class_names, found.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("own", [0.0, 0.5, 1.0])
+def test_models_that_predict_too_are_explained_together(
+    kit: Path, monkeypatch: pytest.MonkeyPatch, own: float
 ) -> None:
-    monkeypatch.setattr(OwnModel, "choose_weight", lambda self, _: setattr(self, "weight", 0.5))
-    train(kit, 2, run="mixed", lr=0.02, own_model=True)
+    monkeypatch.setattr(OwnModel, "choose_weight", lambda self, _: setattr(self, "weight", own))
+    train(kit, 2, run="mixed", lr=0.02, own_model=True, common_model="mean")
     model, data = load_model(kit, run="mixed"), open_data(kit / "data")
     found = explain(model, data, NODE)
     chances = model.calibration.probabilities(model.scores(data)[[data.position(NODE)]])[0]
     assert found.probability == pytest.approx(chances.max(), abs=1e-6)
-    assert {one.kind for one in found.influences[1:]} == {"neighbour"}
+    global_nodes = [one for one in found.influences if one.kind == "global node"]
+    neighbours = [one for one in found.influences if one.kind == "neighbour"]
+    assert bool(global_nodes) == (own < 1)
+    seen = [one.attention for one in found.influences if one.attention is not None]
+    assert sum(seen) == pytest.approx(1.0 if own < 1 else 0.0, abs=1e-5)
+    names = {data.ids[int(i)].as_py() for i in linked_nodes(data.graph, data.position(NODE))}
+    assert own == 0 or names <= {one.name for one in neighbours}
+    assert own < 1 or names == {one.name for one in neighbours}
+    for one in neighbours:
+        after = mixture_without(model, data, one.name)[found.predicted]
+        assert one.drop == pytest.approx(found.probability - after, abs=1e-5)
+    assert max(abs(one.drop or 0.0) for one in neighbours) > 1e-4
 
 
 @pytest.mark.parametrize("settings", [{}, {"layers": 1}, {"layers": 3, "ppr_bias": False}])
