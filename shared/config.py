@@ -471,8 +471,11 @@ class RunConfig(BaseModel):
 
 # What differs from the defaults of a method with label-privacy dp-sgd. Few plain gradient steps:
 # each costs budget, Adam would make every value of the noise equally large, and dropout is noise
-# on top of noise. Similarity weights gain nothing.
+# on top of noise. Similarity weights gain nothing. The last layer reads a wide model, which is
+# not trained.
 PRIVATE_STEPS: dict[str, Scalar] = {
+    "hidden": 128,
+    "layers": 2,
     "rounds": 3,
     "lr": 3.0,
     "lr-schedule": "constant",
