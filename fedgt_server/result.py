@@ -112,7 +112,7 @@ def _alone(institutions: Mapping[str, InstitutionRound]) -> str | None:
     )
     if not names:
         return None
-    return f"alone is better for {', '.join(names)}: predictions there are by its own model"
+    return f"alone is better for {', '.join(names)}, which each predict by a model of their own"
 
 
 def _withheld(rounds: Sequence[RoundEvent]) -> list[str]:

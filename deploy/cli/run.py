@@ -1,5 +1,6 @@
 """``fedgt run``: train a federation on this machine."""
 
+import logging
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +33,8 @@ from fedgt_server.result import Result, read_result
 from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.files import write_json
+
+_logger = logging.getLogger(__name__)
 
 
 class Engine(StrEnum):
@@ -178,7 +181,7 @@ def _show(result: Result, out: Path) -> None:
     for name, why in result.missing.items():
         print_note(f"the means are without {name}: it {why}")
     for warning in result.warnings:
-        print_note(warning)
+        _logger.warning("%s", warning)  # shown once: a run that was just played has logged it
     print(f"results: {out}")
 
 

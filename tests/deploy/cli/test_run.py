@@ -1,6 +1,7 @@
 """``fedgt run`` and ``fedgt demo``, as a person meets them."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -110,6 +111,17 @@ def test_for_people(
     assert "institution-02" in text
     assert "results: runs/consortium-disjoint-3-fedgt-seed0" in text
     assert "fedgt: round 2/2, validation" in errors
+
+
+@pytest.mark.slow
+def test_a_warning_of_the_result_is_said_once(tmp_path: Path) -> None:
+    # In a process of its own: pytest's logging would keep the command's from being set up.
+    program = [sys.executable, "-c", "from deploy.cli import main; main()", "run", *_QUICK]
+    run = [*program, "--set", "own-model=true", "--out", str(tmp_path / "out"), "--quiet"]
+    for again in ([], ["--resume"]):  # a finished run tells it from its result
+        said = subprocess.run([*run, *again], capture_output=True, text=True, check=True).stderr
+        lines = [line for line in said.splitlines() if "largest class" in line or "alone" in line]
+        assert len(lines) == len(set(lines)) >= 1, said
 
 
 @pytest.mark.slow
