@@ -18,7 +18,12 @@ from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.local import check_identity
 from deploy.engines.ports import free_ports
 from deploy.flower.superexec import App
-from deploy.flower.supernode import SupernodeSettings, parse_node_config, run_supernode
+from deploy.flower.supernode import (
+    SupernodeSettings,
+    lost_connection,
+    parse_node_config,
+    run_supernode,
+)
 from deploy.node_file import read_node_file
 from deploy.provision.runtime_tls import make_runtime_tls
 from deploy.supernode_record import SupernodeNotes
@@ -35,8 +40,11 @@ def main() -> None:
     except FedGTError as error:
         print(f"fedgt-supernode: {error}", file=sys.stderr)
         _end(2)
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        if reason := lost_connection(error):
+            print(f"fedgt-supernode: the connection has ended: {reason}", file=sys.stderr)
+        else:
+            traceback.print_exc()
     # A requested end raises SystemExit and does not come here.
     _end(1)
 

@@ -5,12 +5,15 @@ the bundle, and then loads what the coordinator's name and version of the run le
 """
 
 from collections.abc import Callable
+from logging import WARNING
 from pathlib import Path
 from typing import Any
 
 import psutil
 from flwr.app import Context, Error, Message
 from flwr.common.constant import ErrorCode
+from flwr.supercore import log
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.utils import get_flwr_home
 
 from deploy.flower.patching import module, replace
@@ -56,7 +59,10 @@ def with_plain_reasons(push: Callable[..., None], record: Record) -> Callable[..
         if message.has_error() and _is_flowers(message.error):
             message.error = Error(message.error.code, _REASON)
             record(message, context)
-        push(client, message, context)
+        try:
+            push(client, message, context)
+        except ObjectPushError as error:
+            log(WARNING, "the answer was not taken, as of a run that was stopped: %s", error)
 
     return push_plainly
 

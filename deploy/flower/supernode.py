@@ -141,7 +141,12 @@ def heard_by(listener: Listener, sender: Any) -> Any:
     class HeardSender(sender):  # type: ignore[misc]
         def __init__(self, heartbeat_fn: Callable[[], bool]) -> None:
             def beat() -> bool:
-                is_answered = heartbeat_fn()
+                try:
+                    is_answered = heartbeat_fn()
+                except grpc.RpcError as error:
+                    # The process ends by itself: this thread alone, and without a traceback.
+                    log(ERROR, "the coordinator refuses this supernode: %s", _reason(error))
+                    raise SystemExit from None
                 if is_answered:
                     listener.answered()
                 return is_answered
@@ -149,6 +154,19 @@ def heard_by(listener: Listener, sender: Any) -> Any:
             super().__init__(beat)
 
     return HeardSender
+
+
+def lost_connection(error: BaseException | None) -> str:
+    """Return why the connection was lost, if that is behind an exception; empty otherwise."""
+    while error is not None:
+        if isinstance(error, grpc.RpcError):
+            return _reason(error)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def _reason(error: grpc.RpcError) -> str:
+    return " ".join(f"{error.code().name}: {error.details()}".split())
 
 
 def with_listener(

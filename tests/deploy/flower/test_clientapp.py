@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
+from deploy.flower import clientapp
 from deploy.flower.clientapp import with_plain_reasons
 from deploy.flower.messages import identify_as_superlink
 from shared.flower import error_reply
@@ -41,6 +44,23 @@ def test_what_the_app_says_itself_is_left_alone() -> None:
     message = Message(RecordDict(), 1, "train")
     reason = str(error_reply(message, "bank-a refuses the run: rounds = 5000").error.reason)
     assert sent(reason) == (reason, [])
+
+
+def test_an_answer_that_nobody_takes_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(clientapp, "log", lambda _, text, *values: said.append(text % values))
+
+    def push(*_: object) -> None:
+        raise ObjectPushError("0" * 64, 7, "session")
+
+    identify_as_superlink(7)
+    message = Message(RecordDict(), 1, "train")
+    reply = Message(RecordDict(), reply_to=message)
+    push_plainly = with_plain_reasons(push, lambda *_: None)
+    push_plainly(None, reply, Context(1, 1, {}, RecordDict(), {}))
+    assert [line.partition(":")[0] for line in said] == [
+        "the answer was not taken, as of a run that was stopped"
+    ]
 
 
 def test_the_app_is_not_imported_before_its_bundle() -> None:

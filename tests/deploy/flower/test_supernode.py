@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import grpc
 import pytest
 from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
@@ -18,8 +19,9 @@ from flwr.supernode import start_client_internal as connection
 from flwr.supernode.nodestate import NodeStateFactory
 
 from deploy.approval.approved_code import ApprovedCode
+from deploy.flower import supernode
 from deploy.flower.messages import assign_message_id, identify_as_superlink
-from deploy.flower.supernode import heard_by, with_approval
+from deploy.flower.supernode import heard_by, lost_connection, with_approval
 from shared.flower import is_app_error
 from tests.harness.bundles import changed_bundle, installed_bundle
 
@@ -100,6 +102,34 @@ def test_answers_to_heartbeats_are_told() -> None:
     sender = heard_by(heard, HeartbeatSender)(lambda: next(answers))
     assert (sender.heartbeat_fn(), sender.heartbeat_fn()) == (True, False)
     assert heard.said == ["answered"]
+
+
+class Refusal(grpc.RpcError):  # type: ignore[misc]
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAUTHENTICATED
+
+    def details(self) -> str:
+        return "Invalid node ID"
+
+
+def test_a_refused_heartbeat_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(supernode, "log", lambda _, text, *values: said.append(text % values))
+
+    def refuse() -> bool:
+        raise Refusal
+
+    with pytest.raises(SystemExit):  # which ends the thread of heartbeats without a traceback
+        heard_by(Heard(), HeartbeatSender)(refuse).heartbeat_fn()
+    assert said == ["the coordinator refuses this supernode: UNAUTHENTICATED: Invalid node ID"]
+
+
+def test_a_lost_connection_is_told_from_other_errors() -> None:
+    """Flower's own end of a connection fails after it was refused."""
+    ended, failed = SystemExit(0), RuntimeError("Heartbeat sender is not running.")
+    ended.__context__, failed.__context__ = Refusal(), ended
+    assert lost_connection(failed) == "UNAUTHENTICATED: Invalid node ID"
+    assert lost_connection(RuntimeError("else")) == ""
 
 
 def as_agent(run: Run) -> Run:
