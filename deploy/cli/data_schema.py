@@ -50,7 +50,7 @@ EmptyCells = Annotated[
     list[str] | None,
     typer.Option(
         "--empty",
-        help="A text that stands for an empty cell of a CSV file: NA, ?; may be repeated.",
+        help="A text that stands for an empty cell: NA, ?, NaN; may be repeated.",
     ),
 ]
 DecimalComma = Annotated[

@@ -77,7 +77,8 @@ def parse_numbers(
     values = to_numpy(pc.fill_null(column, 0.0))
     if (invalid := first_true(~np.isfinite(values))) is not None:
         message = f"{float(values[invalid])} is not a finite number"
-        raise table.cell_error(invalid, name, f"{message}; leave the cell empty if it is not known")
+        remedy = "leave the cell empty if it is not known, or name such cells by --empty"
+        raise table.cell_error(invalid, name, f"{message}; {remedy}")
     return values, missing
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fedgt_client.data.csv_table import PLAIN, CsvFormat, CsvTable, open_bytes
@@ -24,7 +25,7 @@ _HEAD_BYTES = 1 << 20
 def open_table(path: Path, written: CsvFormat = PLAIN) -> TableFile:
     """Open a table by its file name and first bytes; rows are read later.
 
-    ``written`` says how the cells of a CSV file are written.
+    ``written`` says how cells are written.
     """
     name = path.name.lower()
     if not name.endswith(_CSV_SUFFIXES + _PARQUET_SUFFIXES):
@@ -44,7 +45,7 @@ def open_table(path: Path, written: CsvFormat = PLAIN) -> TableFile:
     if not head.strip(b"\xef\xbb\xbf \t\r\n"):
         raise FedGTError(f"{path} is empty")
     if name.endswith(_PARQUET_SUFFIXES):
-        return ParquetTable.open(path, head)
+        return ParquetTable.open(path, head, written)
     return CsvTable.open(path, head, written)
 
 
@@ -53,9 +54,10 @@ class ParquetTable(TableFile):
     """Apache Parquet file."""
 
     fields: tuple[str, ...] = field(default=())  # the names as written in the file
+    empty: tuple[str, ...] = ()  # texts that stand for an empty cell
 
     @classmethod
-    def open(cls, path: Path, head: bytes) -> "ParquetTable":
+    def open(cls, path: Path, head: bytes, written: CsvFormat) -> "ParquetTable":
         """Read the names from the file's footer."""
         if not head.startswith(_PARQUET_MAGIC):
             raise FedGTError(f"{path} is not a Parquet file")
@@ -66,7 +68,7 @@ class ParquetTable(TableFile):
             raise FedGTError(f"{path} is a damaged Parquet file: {one_line(error)}") from None
         if rows == 0:
             raise FedGTError(f"{path} has columns but no rows")
-        return cls(path, distinct_names(path, fields), tuple(fields))
+        return cls(path, distinct_names(path, fields), tuple(fields), written.empty)
 
     def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         """Return the named columns in the types they were stored in."""
@@ -77,8 +79,24 @@ class ParquetTable(TableFile):
             table.validate(full=True)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FedGTError(f"{self.path} is a damaged Parquet file: {one_line(error)}") from None
-        return {name: table.column(field) for name, field in zip(names, raw, strict=True)}
+        columns = {name: table.column(field) for name, field in zip(names, raw, strict=True)}
+        if not self.empty:
+            return columns
+        return {name: _emptied(column, self.empty) for name, column in columns.items()}
 
     def row_names(self, indexes: Sequence[int]) -> list[str]:
         """Return the rows, counted from 1."""
         return [f"row {index + 1}" for index in indexes]
+
+
+def _emptied(column: pa.ChunkedArray, texts: tuple[str, ...]) -> pa.ChunkedArray:
+    """Return the column without the texts that stand for empty cells, NaN among doubles."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        gone = pc.is_in(column, value_set=pa.array(texts, column.type))
+    elif pa.types.is_floating(column.type) and "nan" in [text.lower() for text in texts]:
+        gone = pc.is_nan(column.cast(pa.float64()))
+    else:
+        return column
+    return pc.if_else(gone, None, column)

@@ -222,6 +222,22 @@ def test_a_file_that_is_not_what_its_name_says(
     assert not (bank / "bank").exists()
 
 
+def test_texts_and_nan_of_parquet_can_stand_for_empty_cells(bank: Path, fedgt: Run) -> None:
+    changed = {
+        "balance": pa.array([1.0, float("nan"), 3.0, 4.0], pa.float16()),
+        "country": pa.array(["DE", "?", "FR", "DE"]).dictionary_encode(),
+        "risk": ["low", "NaN", "high", "low"],
+    }
+    columns = {name: PARQUET_NODES[name] for name in PARQUET_NODES.column_names} | changed
+    pq.write_table(pa.table(columns), bank / "accounts.parquet")
+    refused(fedgt(*import_arguments(nodes="accounts.parquet")), "'NaN' is not a label")
+    options = ("--json", "--empty", "NaN", "--empty", "?")
+    code, out, _ = fedgt(*import_arguments(*options, nodes="accounts.parquet"))
+    assert code == 0
+    summary = json.loads(out)
+    assert (summary["imputed"], summary["missing_categories"], summary["unlabelled"]) == (1, 1, 1)
+
+
 def test_many_duplicate_ids_are_listed_up_to_ten(bank: Path, fedgt: Run) -> None:
     rows = [f"b{i // 2},1,DE,low,\n" for i in range(24)]
     (bank / "accounts.csv").write_text(NODES + "".join(rows))
