@@ -110,4 +110,6 @@ def _read(path: Path, nodes: int, size: int, dimensions: int) -> Prepared:
     neighbours, weights = tensors["neighbours"], tensors["weights"]
     if not np.array_equal(neighbours >= 0, weights > 0) or (neighbours >= nodes).any():
         raise FedGTError(f"{path} is damaged: its candidates are not nodes of the graph")
+    if not (np.isfinite(weights.max(initial=0.0)) and np.isfinite(tensors["encoding"]).all()):
+        raise FedGTError(f"{path} is damaged: it holds values that are not finite")
     return Prepared((neighbours, weights), tensors["encoding"])

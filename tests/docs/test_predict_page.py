@@ -18,6 +18,7 @@ from tests.fedgt_client.trained_kits import make_kit, train
 PAGE = ROOT / "docs" / "predict.md"
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDGT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)

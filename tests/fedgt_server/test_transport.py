@@ -165,8 +165,10 @@ def test_sinkhorn_of_many_is_that_of_each() -> None:
         assert plan.tolist() == sinkhorn(cosine, entropy=0.02).tolist()
 
 
-@pytest.mark.parametrize("plan", sorted(PLANS))
-@pytest.mark.parametrize("size", [1, 3, 4])
+@pytest.mark.parametrize(
+    ("plan", "size"),
+    [("hungarian", 1), ("hungarian", 3), ("hungarian", 4), ("none", 3), ("sinkhorn", 3)],
+)
 def test_blocks_do_not_change_the_transport(plan: str, size: int) -> None:
     nodes = random_nodes(7, 4, 5, 6)
     expected, expected_plans = transport(nodes, plan, size=7)
@@ -233,14 +235,14 @@ def test_sinkhorn_meets_the_conditions_of_the_optimum(entropy: float) -> None:
 def test_sinkhorn_tends_to_hungarian() -> None:
     cosine = np.random.default_rng(2).uniform(-1, 1, (6, 6))
     exact = hungarian(cosine)
-    gaps = [
-        np.abs(sinkhorn(cosine, entropy=entropy, tolerance=1e-6, iterations=20000) - exact).max()
+    plans = [
+        sinkhorn(cosine, entropy=entropy, tolerance=1e-5, iterations=20000)
         for entropy in (0.5, 0.05, 0.005)
     ]
+    gaps = [np.abs(plan - exact).max() for plan in plans]
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-3
-    value = (sinkhorn(cosine, entropy=0.005, iterations=20000) * cosine).sum()
-    assert value == pytest.approx(optimum(cosine), abs=1e-3)
+    assert (plans[-1] * cosine).sum() == pytest.approx(optimum(cosine), abs=1e-3)
 
 
 def test_sinkhorn_does_not_underflow() -> None:

@@ -33,6 +33,7 @@ def test_bad_input_is_one_line(
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.slow  # Flower's client tries for ten seconds
 def test_no_superlink_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fedgt_client.preprocess.cache import prepare
 from shared.config import Scalar
+from shared.files import open_tensors, write_tensors
 from tests.fedgt_client.graphs import settings, two_groups, with_weights
 
 
@@ -99,6 +100,22 @@ def test_a_damaged_file_is_made_anew(
     again = prepare(two_groups(), settings(), tmp_path)
     assert "prepared again" in caplog.text
     assert again.pool[0].tolist() == first.pool[0].tolist()
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["encoding", "weights"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_file_with_values_that_are_not_finite_is_made_anew(
+    name: str, value: float, tmp_path: Path
+) -> None:
+    prepare(two_groups(), settings(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    arrays = {key: np.array(array) for key, array in open_tensors(path).items()}
+    arrays[name][3, 0] = value
+    write_tensors(path, arrays)
+    again = prepare(two_groups(), settings(), tmp_path)
+    assert np.isfinite(again.encoding).all()
     assert path.read_bytes() == whole
 
 

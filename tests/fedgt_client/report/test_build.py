@@ -25,13 +25,17 @@ def view_of(kit: Path, *, with_data: bool = True) -> OwnView:
     return build_own_view(source, data, method_title="FedGT", settings=[], why_not="moved")
 
 
+@pytest.fixture(scope="module")
+def view(kit: Path) -> OwnView:
+    return view_of(kit)
+
+
 def test_a_kit_without_runs_has_no_page(tmp_path: Path) -> None:
     with pytest.raises(FedGTError, match="no run yet"):
         open_source(make_kit(tmp_path))
 
 
-def test_curves_are_those_of_its_own_log(kit: Path) -> None:
-    view = view_of(kit)
+def test_curves_are_those_of_its_own_log(kit: Path, view: OwnView) -> None:
     [log] = kit.rglob("metrics.jsonl")
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert view.curves.rounds == [1, 2, 3]
@@ -39,8 +43,7 @@ def test_curves_are_those_of_its_own_log(kit: Path) -> None:
     assert (view.institution, view.best_round) == ("bank-a", 2)
 
 
-def test_the_model_is_judged_on_test_nodes(kit: Path) -> None:
-    view = view_of(kit)
+def test_the_model_is_judged_on_test_nodes(view: OwnView) -> None:
     assert view.judged is not None
     assert sum(map(sum, view.judged.confusion)) == view.judged.nodes
     right = sum(row[k] for k, row in enumerate(view.judged.confusion))
@@ -49,8 +52,7 @@ def test_the_model_is_judged_on_test_nodes(kit: Path) -> None:
     assert "Node classifier of bank-a" in view.card
 
 
-def test_what_left_is_in_the_ledger(kit: Path) -> None:
-    view = view_of(kit)
+def test_what_left_is_in_the_ledger(view: OwnView) -> None:
     assert view.budget is not None
     assert (view.budget.uploads, view.budget.uploads_here) == (3, 3)
     assert view.budget.counts == [1, 2, 3]
