@@ -19,7 +19,7 @@ const shortened = (name, most = 22) => {
   return letters.length <= most ? name : `${letters.slice(0, most - tail - 1).join("")}…${letters.slice(-tail).join("")}`;
 };
 const shortName = (name) => el("bdi", { class: "name", title: name }, shortened(name));
-const fullName = (name) => el("bdi", { class: [...name].length > 24 ? "full" : "full unbroken" }, name);
+const fullName = (name) => el("bdi", { class: /^[!-~]{1,20}$/.test(name) ? "full unbroken" : "full" }, name);
 const command = (text) => el("code", { class: "unbroken" }, text);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
