@@ -231,6 +231,7 @@ def test_a_run_whose_accuracies_nobody_shares(tmp_path: Path) -> None:
         assert best.round_number == 1 + measured.index(max(measured))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0.0, 9.0])
 def test_a_budget_ends_while_the_run_goes_on(others: float, tmp_path: Path) -> None:
     """Two uploads of ε = 4 a value fit; all institutions may reach the end in the same round."""
