@@ -40,6 +40,8 @@ INFO = MethodInfo(
     "Local",
     "FedGT's model, trained by each institution on its own",
     Local,
+    # The model that is federated, and no other beside it.
+    defaults={"own-model": False, "common-model": "off"},
     uploads=(),
     private_updates=True,  # there are none
 )
