@@ -8,11 +8,13 @@ command -v "$python" >/dev/null || {
     echo "$python is not on the PATH: install Python 3.11, or name it: PYTHON=… ./install.sh" >&2
     exit 2
 }
-# Its programs name the folder that they were installed in: elsewhere they do not start, or start another's.
-[ ! -e .venv/bin/fedgt ] || grep -qF "$(pwd -P)/.venv/bin/python" .venv/bin/fedgt || rm -rf .venv
 before=
-[ ! -e .venv/bin/fedgt ] || before=yes
-"$python" -m venv .venv
+if [ -e .venv/bin/fedgt ] && grep -qF "$(pwd -P)/.venv/bin/python" .venv/bin/fedgt; then
+    before=yes
+else
+    # None yet, one that was not finished, or of another folder, whose programs would not start here.
+    "$python" -m venv --clear .venv
+fi
 # The list is complete: nothing is installed that is not in it.
 .venv/bin/python -m pip install --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock "$@"
 # Other code may have the same version: pip would keep what was there. It has checked the wheel's hash just now.

@@ -1,6 +1,7 @@
 """Which runs can be resumed, and how the end of a run is reported."""
 
 import sys
+import tarfile
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,7 +11,7 @@ import tomli_w
 
 from deploy.cli import main
 from deploy.engines import resume
-from deploy.engines.resume import resumable_config
+from deploy.engines.resume import LATER_SETTINGS, resumable_config
 from deploy.engines.superlink_run import (
     ExitCode,
     RunOutcome,
@@ -20,6 +21,7 @@ from deploy.engines.superlink_run import (
 )
 from deploy.flower.control import RunState
 from deploy.provision.kits import provision
+from fedgt_server.checkpoint import Checkpoints
 from fedgt_server.events import FailedEvent, JournalEvent, ResumeEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import run_lock
@@ -30,6 +32,9 @@ from shared.config import Scalar
 from shared.errors import FedGTError
 from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 from tests.harness.kits import write_banks
+
+
+_RELEASE = Path(__file__).parents[1] / "release_0_1_0.tar.xz"
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +108,19 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
     newest.with_name("round-000001.json").write_text("{")
     with pytest.raises(FedGTError, match="no checkpoint"):
         resumable_config(tmp_path)
+
+
+def test_a_run_of_an_earlier_release_keeps_its_model(tmp_path: Path) -> None:
+    """A setting that is new has to be added to those, with what it was worth before."""
+    with tarfile.open(_RELEASE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    coordinator = tmp_path / "coordinator"
+    checkpoint = Checkpoints(coordinator / "runs" / "second" / "checkpoints").newest()
+    assert checkpoint is not None
+    known = LATER_SETTINGS.keys() | checkpoint.facts.config.keys()
+    assert set(settings().to_flower()) - known == set()
+    config = resumable_config(coordinator, "second")
+    assert (config.own_model, config.common_model, config.compare_updates) == (False, "off", False)
 
 
 def test_runs_in_a_folder_elsewhere(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ _PROGRAMS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"
 
 
 def call(
-    script: Path, *arguments: str, path: str = _PROGRAMS
+    script: Path, *arguments: str, python: str = sys.executable
 ) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"PATH": path, "PYTHON": sys.executable}
+    environment = os.environ | {"PATH": _PROGRAMS, "PYTHON": python}
     return subprocess.run(
         [str(script), *arguments], env=environment, cwd="/", capture_output=True, text=True
     )
@@ -94,15 +94,16 @@ def test_an_installation_follows_the_kit(kits: Path) -> None:
     for path in kit.glob("*.whl"):
         path.unlink()
 
-    def install(folder: Path) -> str:
-        done = call(folder / "install.sh", "--no-index")
+    def install(folder: Path, python: str = sys.executable) -> str:
+        done = call(folder / "install.sh", "--no-index", python=python)
         assert done.returncode == 0, done.stderr
         return call(folder / ".venv" / "bin" / "fedgt").stdout
 
     put_wheel(kit, "one")
     assert install(kit) == "fedgt.one\n"
     put_wheel(kit, "two")
-    assert install(kit) == "fedgt.two\n"
+    # The environment that is there is not mixed with another Python.
+    assert install(kit, python="false") == "fedgt.two\n"
     (kit / "requirements.lock").write_text("./fedgt-0.1.0-py3-none-any.whl --hash=sha256:00\n")
     assert call(kit / "install.sh", "--no-index").returncode != 0
     assert call(kit / ".venv" / "bin" / "fedgt").stdout == "fedgt.two\n"
