@@ -14,7 +14,7 @@ from shared.errors import FedGTError
 
 _TIMEOUT = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
 _POLL = 0.5  # seconds
-# Settings that 0.1.0 did not have, as if its runs had had them: a run goes on with the model that it
+# Settings that 0.1.0 did not have, as if its runs had had them: a run goes on with the model it
 # began with, whatever the defaults are by now.
 LATER_SETTINGS: dict[str, Scalar] = {
     "own-model": False,

@@ -33,7 +33,6 @@ from shared.errors import FedGTError
 from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 from tests.harness.kits import write_banks
 
-
 _RELEASE = Path(__file__).parents[1] / "release_0_1_0.tar.xz"
 
 
