@@ -9,6 +9,7 @@ import torch
 
 from fedgt_client.methods.common_model import in_unit_scale
 from fedgt_client.methods.fedgt import FedGT
+from fedgt_client.methods.local import Local
 from fedgt_client.methods.mixture import best_weight
 from fedgt_server.common_model import CommonModel as Coordinator
 from shared.config import Scalar
@@ -128,3 +129,9 @@ def test_the_better_model_predicts_and_of_equals_the_first() -> None:
     assert best_weight("accuracy", right, right, labels, first=0.0) == 0.0
     assert best_weight("log-loss", -right, right, labels, first=0.0) == 1.0
     assert best_weight("calibration-error", right, -right, labels, first=1.0) == 0.0
+
+
+def test_alone_there_is_no_common_model() -> None:
+    alone = Local(two_groups(), settings(common_model="chosen"), "alba")
+    alone.fit({}, 1)
+    assert not common_of(alone.state_dict())
