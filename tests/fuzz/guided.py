@@ -6,6 +6,7 @@ A process for each parser, because libFuzzer ends the one that it runs in.
 import argparse
 import importlib
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -55,9 +56,16 @@ def main() -> int:
     failed = False
     for name in (name for name in TARGETS if given.only in name):
         with tempfile.TemporaryDirectory(prefix="fedgt-fuzz-") as folder:
+            inputs, files = Path(folder) / "inputs", Path(folder) / "files"
+            inputs.mkdir()
+            files.mkdir()
             own = [sys.executable, "-m", "tests.fuzz.guided", "--cases", str(given.cases)]
             answer = subprocess.run(
-                [*own, "--here", name, folder], capture_output=True, text=True, errors="replace"
+                [*own, "--here", name, str(inputs)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=os.environ | {"TMPDIR": str(files)},  # libFuzzer ends without cleaning up
             )
         ran = [count for found in _DONE.findall(answer.stderr) for count in found if count]
         failed |= answer.returncode != 0

@@ -42,6 +42,13 @@ _SPEC = (
 )
 
 
+_FOLDER = tempfile.TemporaryDirectory(prefix="fedgt-fuzz-")  # goes when the process ends
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=_FOLDER.name))
+
+
 class Target(NamedTuple):
     """A parser of bytes and what it reads without an error."""
 
@@ -51,7 +58,7 @@ class Target(NamedTuple):
 
 def _file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object]:
     """Return a parser of bytes that are first written to a file."""
-    path = Path(tempfile.mkdtemp(prefix="fedgt-fuzz-")) / name
+    path = _new_folder() / name
 
     def parse(data: bytes) -> object:
         path.write_bytes(data)
@@ -61,13 +68,13 @@ def _file(name: str, read: Callable[[Path], object]) -> Callable[[bytes], object
 
 
 def _tensors() -> bytes:
-    path = Path(tempfile.mkdtemp(prefix="fedgt-fuzz-")) / "sample.safetensors"
+    path = _new_folder() / "sample.safetensors"
     write_tensors(path, _ARRAYS)
     return path.read_bytes()
 
 
 def _facts() -> bytes:
-    folder = Path(tempfile.mkdtemp(prefix="fedgt-fuzz-"))
+    folder = _new_folder()
     facts = CheckpointFacts(config={"rounds": 3}, best=None, profile=None)
     Checkpoints(folder).save(Checkpoint(1, facts, _ARRAYS))
     return (folder / "round-000001.json").read_bytes()
@@ -75,7 +82,7 @@ def _facts() -> bytes:
 
 def _graph() -> Path:
     """Write a small graph; each of its two files is a target."""
-    folder = Path(tempfile.mkdtemp(prefix="fedgt-fuzz-")) / "graph"
+    folder = _new_folder() / "graph"
     none, some = np.zeros(3, np.bool_), np.ones(3, np.bool_)
     Graph(
         indptr=np.array([0, 1, 2, 2]),
@@ -93,7 +100,7 @@ def _graph() -> Path:
 
 def _within(folder: Path, name: str, read: Callable[[Path], object]) -> Target:
     """Return a file of a folder that is read as a whole, as a target."""
-    copy = Path(tempfile.mkdtemp(prefix="fedgt-fuzz-")) / "copy"
+    copy = _new_folder() / "copy"
     shutil.copytree(folder, copy)
 
     def parse(data: bytes) -> object:
@@ -128,7 +135,7 @@ def _prepared(path: Path) -> object:
 
 
 def _prepared_file() -> bytes:
-    path = Path(tempfile.mkdtemp(prefix="fedgt-fuzz-")) / "prepared.safetensors"
+    path = _new_folder() / "prepared.safetensors"
     pool = np.array([[1, -1], [0, -1]], np.int32)
     weights = np.array([[1, 0], [1, 0]], np.float32)
     encoding = np.zeros((2, 1), np.float32)
