@@ -49,6 +49,14 @@ soak: setup
 	$(BIN)/python -m tests.soak.in_process --rounds 2000
 	$(BIN)/python -m tests.soak.over_tls --rounds 200
 
+.PHONY: audit
+# Known weaknesses of what the images install; --strict: what cannot be looked up is a failure.
+audit: setup
+	$(BIN)/pip install --quiet pip-audit
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes \
+	  --requirement deploy/docker/requirements-client.lock \
+	  --requirement deploy/docker/requirements-server.lock
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
