@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from experiments.attacks.hostile import Attack, Seen, changed, parameters
+from experiments.attacks.hostile import Attack, Seen, changed, parameters, parts
 from fedgt_server.robust import SHORTENED, length
 from shared.wire import GLOBAL_NODES, Arrays, Instruction, Update
 
@@ -35,12 +35,11 @@ def noise(times: float) -> Attack:
 
     def attack(update: Update, asked: Instruction, _: Seen, node: int) -> Update:
         rng = np.random.default_rng(100 * asked.round_number + node)
-        honest = parameters(update)
-        drawn = {
-            name: rng.standard_normal(array.shape).astype(np.float32)
-            for name, array in honest.items()
-        }
-        return changed(update, _times(drawn, times * _length(honest) / _length(drawn)))
+        sent: Arrays = {}
+        for honest in parts(update):
+            drawn = _drawn(honest, rng)
+            sent |= _times(drawn, times * _length(honest) / _length(drawn))
+        return changed(update, sent)
 
     return attack
 
@@ -89,10 +88,12 @@ def late(attack: Attack, start: int = LATE) -> Attack:
 
 def under_the_limit(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
     """Turn the change round, just shorter than what would be shortened."""
-    lengths = [_length(parameters(honest)) for honest in seen.honest.values()]
-    own = parameters(update)
-    wanted = 0.99 * SHORTENED * float(np.median(lengths)) if lengths else _length(own)
-    return changed(update, _times(own, -wanted / _length(own)))
+    sent: Arrays = {}
+    for own in parts(update):
+        lengths = [length(honest.arrays, own) for honest in seen.honest.values()]
+        wanted = 0.99 * SHORTENED * float(np.median(lengths)) if lengths else _length(own)
+        sent |= _times(own, -wanted / _length(own))
+    return changed(update, sent)
 
 
 def together(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
@@ -100,7 +101,11 @@ def together(update: Update, asked: Instruction, seen: Seen, node: int) -> Updat
     mean = _mean(seen)
     if not mean:
         return scaled(-1.0)(update, asked, seen, node)
-    return changed(update, _times(mean, -_length(parameters(update)) / _length(mean)))
+    sent: Arrays = {}
+    for own in parts(update):
+        turned = {name: mean[name] for name in own}
+        sent |= _times(turned, -_length(own) / _length(turned))
+    return changed(update, sent)
 
 
 def little(update: Update, *rest: object) -> Update:
@@ -119,10 +124,11 @@ def little(update: Update, *rest: object) -> Update:
 def drift(update: Update, _: Instruction, __: Seen, node: int) -> Update:
     """Add to the honest change a third of its length, in the same direction in every round."""
     rng = np.random.default_rng(7)  # the same for all attackers
-    honest = parameters(update)
-    drawn = {name: rng.standard_normal(a.shape).astype(np.float32) for name, a in honest.items()}
-    away = _times(drawn, _length(honest) / (3 * _length(drawn)))
-    return changed(update, {name: honest[name] + away[name] for name in honest})
+    sent: Arrays = {}
+    for honest in parts(update):
+        drawn = _drawn(honest, rng)
+        sent |= _plus(honest, _times(drawn, _length(honest) / (3 * _length(drawn))))
+    return changed(update, sent)
 
 
 def mimic(victim: int) -> Attack:
@@ -201,6 +207,10 @@ OF_AVERAGES = (
 
 def _times(arrays: Arrays, factor: float) -> Arrays:
     return {name: array * np.float32(factor) for name, array in arrays.items()}
+
+
+def _drawn(arrays: Arrays, rng: np.random.Generator) -> Arrays:
+    return {name: rng.standard_normal(a.shape).astype(np.float32) for name, a in arrays.items()}
 
 
 def _plus(arrays: Arrays, others: Arrays) -> Arrays:

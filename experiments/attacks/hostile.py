@@ -15,7 +15,7 @@ from fedgt_server.methods import ServerMethod
 from fedgt_server.round_loop import RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig, Scalar
-from shared.wire import GLOBAL_NODES, Arrays, Instruction, Update
+from shared.wire import COMMON, GLOBAL_NODES, Arrays, Instruction, Update
 
 Accuracies = dict[int, float]  # by node
 
@@ -34,8 +34,16 @@ Attack = Callable[[Update, Instruction, Seen, int], Update]
 
 
 def parameters(update: Update) -> Arrays:
-    """Return the changes of the model's parameters."""
+    """Return the changes of the model's parameters, and the gradients of a common model."""
     return {name: array for name, array in update.arrays.items() if name != GLOBAL_NODES}
+
+
+def parts(update: Update) -> list[Arrays]:
+    """Return the changes and the gradients apart: their lengths have nothing to do with another."""
+    found = parameters(update)
+    gradients = {name: array for name, array in found.items() if name.startswith(COMMON)}
+    changes = {name: array for name, array in found.items() if name not in gradients}
+    return [part for part in (changes, gradients) if part]
 
 
 def changed(

@@ -15,7 +15,7 @@ from experiments.benchmarks.attacks import ALONE, NOBODY, Case, bench, cases
 from experiments.benchmarks.cli import app
 from fedgt_server.methods.fedgt import _PROBATION
 from fedgt_server.robust import SHORTENED, length
-from shared.wire import GLOBAL_NODES, Instruction, Update
+from shared.wire import COMMON, GLOBAL_NODES, Instruction, Update
 
 
 def update(value: float, nodes: float = 1.0) -> Update:
@@ -58,6 +58,18 @@ def test_what_attackers_send() -> None:
     assert sent("sign-flip from round 16", 15).arrays["weight"].tolist() == [2.0] * 4
     assert sent("sign-flip from round 16", 16).arrays["weight"].tolist() == [-2.0] * 4
     assert sent("3e38 once, in round 5", 4).arrays["weight"].tolist() == [2.0] * 4
+
+
+def test_gradients_of_a_common_model_are_attacked_by_their_own_measure() -> None:
+    gradient = {f"{COMMON}weight": np.full(9, 100.0, np.float32)}
+    honest = Update("any", update(2.0).arrays | gradient, {})
+    others = {node: Update("", one.arrays | gradient, {}) for node, one in SEEN.honest.items()}
+    factors = {"noise 10× the norm": 10.0, "mean turned round, together": 1.0, "slow drift": 1.0}
+    for name, factor in factors.items():
+        sent = ATTACKS[name](honest, Instruction(12, {}), Seen(others), 6).arrays
+        for part in ({"weight"}, set(gradient)):
+            found = length(sent, part) / length(honest.arrays, part)
+            assert found == pytest.approx(factor, rel=0.4 if name == "slow drift" else 1e-5)
 
 
 def test_every_attack_is_in_the_table_with_one_and_two_attackers() -> None:
