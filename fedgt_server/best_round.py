@@ -7,7 +7,13 @@ the model of its last one still, and counts with what it measured then.
 from collections.abc import Collection, Mapping, Sequence
 
 from fedgt_server.checkpoint import BestRound, Standing
-from fedgt_server.events import InstitutionRound, RoundEvent, mean_value, trimmed_value
+from fedgt_server.events import (
+    InstitutionRound,
+    RoundEvent,
+    bounded_value,
+    mean_value,
+    trimmed_value,
+)
 
 
 class BestRoundChoice:
@@ -17,7 +23,7 @@ class BestRoundChoice:
     ----------
     metric : what institutions measure on validation nodes
     smaller_is_better : of that metric
-    robust : compare means without the largest and smallest third
+    robust : nobody's gain counts for more than the median one
     """
 
     def __init__(self, metric: str, *, smaller_is_better: bool, robust: bool) -> None:
@@ -26,6 +32,7 @@ class BestRoundChoice:
         self._metric = metric
         self._sign = -1.0 if smaller_is_better else 1.0
         self._average = trimmed_value if robust else mean_value
+        self._average_gain = bounded_value if robust else mean_value
 
     def add(self, number: int, institutions: Mapping[str, InstitutionRound]) -> BestRound:
         """Return the best round so far, ``number`` included, which these took part in."""
@@ -74,15 +81,14 @@ class BestRoundChoice:
     def _gain(self, before: Mapping[str, float | None], names: Collection[str]) -> float | None:
         """Return by how much institutions are better now than then.
 
-        Each is compared with itself: institutions differ much more than rounds, and a mean
-        without the extremes would else be over a few of them alone.
+        Each is compared with itself: institutions differ much more than rounds.
         """
         differences = []
         for name in names:
             now, then = self.standings[name].value, before[name]
             if now is not None and then is not None:
                 differences.append(self._sign * (now - then))
-        return self._average(differences)
+        return self._average_gain(differences)
 
     def _mean(self, values: Mapping[str, float | None], names: Collection[str]) -> float | None:
         return self._average([v for name in names if (v := values[name]) is not None])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -222,6 +223,19 @@ def mean_metric(institutions: Mapping[str, InstitutionRound], name: str) -> floa
 def mean_value(values: Sequence[float]) -> float | None:
     """Return the plain mean; None where there are no values."""
     return sum(values) / len(values) if values else None
+
+
+def bounded_value(values: Sequence[float]) -> float | None:
+    """Return the mean of values none of which is larger in size than their median size.
+
+    Of gains since another round: who reports a huge one moves the mean only as much as others do,
+    and nobody is left out, as with a trimmed mean, which compares rounds by a third of all. Of two
+    values, where nobody can tell which is wrong, it is the plain mean.
+    """
+    if len(values) < 3:
+        return mean_value(values)
+    limit = median(abs(value) for value in values)
+    return mean_value([min(max(value, -limit), limit) for value in values])
 
 
 def trimmed_value(values: Sequence[float]) -> float | None:

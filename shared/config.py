@@ -200,12 +200,12 @@ class RunConfig(BaseModel):
 
     robust: bool = Field(
         True,
-        description="withstand careless or hostile institutions: the best round is chosen by the "
-        "mean without the largest and smallest third; updates much longer than others' are "
-        "shortened or refused; in the first 15 rounds, and where groups of institutions disagree, "
-        "FedGT averages an institution only with those whose updates agree with its own; so it "
-        "does for one that was worse off with what it was sent, which keeps its own model (not in "
-        "the paper)",
+        description="withstand careless or hostile institutions: the best round is chosen by "
+        "what institutions gained, of which none counts for more than the median; updates much "
+        "longer than others' are shortened or refused; in the first 15 rounds, and where groups "
+        "of institutions disagree, FedGT averages an institution only with those whose updates "
+        "agree with its own; so it does for one that was worse off with what it was sent, which "
+        "keeps its own model (not in the paper)",
     )
 
     agreeing_only: bool = Field(

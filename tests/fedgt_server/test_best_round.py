@@ -8,7 +8,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 
 from fedgt_server.best_round import BestRoundChoice, at_best_round
 from fedgt_server.checkpoint import BestRound
-from fedgt_server.events import RoundEvent, trimmed_value
+from fedgt_server.events import RoundEvent, bounded_value, trimmed_value
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import Scalar
 from shared.wire import GLOBAL_NODES, Update
@@ -130,6 +130,24 @@ def test_trimmed_mean() -> None:
     assert trimmed_value([0.0, 0.25, 1.0]) == 0.25
     assert trimmed_value([1.0, 0.5, 0.0, 0.25]) == 0.375
     assert trimmed_value([0.0, 0.0, 0.25, 0.75, 1.0, 1.0]) == 0.5
+
+
+def test_no_gain_counts_for_more_than_the_median() -> None:
+    assert bounded_value([]) is None
+    assert bounded_value([0.25]) == 0.25
+    assert bounded_value([0.25, -0.75]) == -0.25  # nobody can tell which is wrong
+    assert bounded_value([0.25, 0.5, -1.0]) == pytest.approx(0.25 / 3)
+    assert bounded_value([0.125, 0.125, 0.125, 0.125, -1.0, -1.0]) == pytest.approx(0.25 / 6)
+    assert bounded_value([0.0, 0.0, 1.0]) == 0.0
+
+
+def test_many_small_losses_are_not_outweighed_by_a_large_gain() -> None:
+    before = {**{name: [0.8, 0.75] for name in "abcde"}, "f": [0.1, 0.9]}
+    choice = BestRoundChoice("val_accuracy", smaller_is_better=False, robust=True)
+    for number in (1, 2):
+        parts = {n: institution_round(val_accuracy=v[number - 1]) for n, v in before.items()}
+        best = choice.add(number, parts)
+    assert best.number == 1
 
 
 # --- institutions that leave, miss rounds, or join late -------------------------------------------
