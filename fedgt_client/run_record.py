@@ -16,6 +16,7 @@ from fedgt_client.graph import Graph
 from fedgt_client.node import NodeConfig
 from fedgt_client.privacy.digest import data_digest
 from shared.config import RunConfig, Scalar
+from shared.earlier_settings import LATER_SETTINGS
 from shared.errors import ChangedDataError, FedGTError
 from shared.files import write_json
 from shared.version import installed_version
@@ -90,7 +91,7 @@ class RunRecord(BaseModel):
     @property
     def settings(self) -> RunConfig:
         """The settings of the run."""
-        return RunConfig.build(self.config)
+        return RunConfig.build(LATER_SETTINGS | self.config)
 
     def write(self, folder: Path) -> None:
         """Write the record, unless it is there: a process that takes over keeps the date.

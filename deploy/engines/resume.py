@@ -9,25 +9,12 @@ from fedgt_server.checkpoint import Checkpoints
 from fedgt_server.events import EndEvent
 from fedgt_server.journal import Journal
 from fedgt_server.lock import is_locked
-from shared.config import RunConfig, Scalar
+from shared.config import RunConfig
+from shared.earlier_settings import LATER_SETTINGS
 from shared.errors import FedGTError
 
 _TIMEOUT = 15.0  # seconds; a ServerApp outlives its SuperLink for a moment
 _POLL = 0.5  # seconds
-# Settings that 0.1.0 did not have, as if its runs had had them: a run goes on with the model it
-# began with, whatever the defaults are by now.
-LATER_SETTINGS: dict[str, Scalar] = {
-    "own-model": False,
-    "common-model": "off",
-    "compare-updates": False,
-    "agreeing-only": False,
-    "ldp-norm": "coordinate",
-    "ldp-update-scale": "step",
-    "label-privacy": "off",
-    "label-epsilon": 4.0,
-    "gradient-clip": 1.0,
-    "private-layers": "head",
-}
 
 
 def resumable_config(kit: Path, name: str = "", results: Path | None = None) -> RunConfig:

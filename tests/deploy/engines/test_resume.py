@@ -11,7 +11,7 @@ import tomli_w
 
 from deploy.cli import main
 from deploy.engines import resume
-from deploy.engines.resume import LATER_SETTINGS, resumable_config
+from deploy.engines.resume import resumable_config
 from deploy.engines.superlink_run import (
     ExitCode,
     RunOutcome,
@@ -21,6 +21,7 @@ from deploy.engines.superlink_run import (
 )
 from deploy.flower.control import RunState
 from deploy.provision.kits import provision
+from fedgt_client.run_record import RunRecord
 from fedgt_server.checkpoint import Checkpoints
 from fedgt_server.events import FailedEvent, JournalEvent, ResumeEvent
 from fedgt_server.journal import Journal
@@ -29,6 +30,7 @@ from fedgt_server.round_loop import RoundLoop
 from fedgt_server.strategy import FedGTStrategy
 from fedgt_server.wait import GaveUpError
 from shared.config import Scalar
+from shared.earlier_settings import LATER_SETTINGS
 from shared.errors import FedGTError
 from tests.fedgt_server.grid import Node, ScriptedGrid, settings
 from tests.harness.kits import write_banks
@@ -120,6 +122,9 @@ def test_a_run_of_an_earlier_release_keeps_its_model(tmp_path: Path) -> None:
     assert set(settings().to_flower()) - known == set()
     config = resumable_config(coordinator, "second")
     assert (config.own_model, config.common_model, config.compare_updates) == (False, "off", False)
+    # So does what an institution predicts by.
+    kept = RunRecord.read(tmp_path / "bank-a" / "state" / "banks" / "first" / "bank-a")
+    assert (kept.settings.own_model, kept.settings.common_model) == (False, "off")
 
 
 def test_runs_in_a_folder_elsewhere(tmp_path: Path) -> None:
