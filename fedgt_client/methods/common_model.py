@@ -20,7 +20,7 @@ from shared.config import RunConfig
 from shared.files import Array
 from shared.wire import COMMON
 
-_WIDTH, _DROPOUT = 64, 0.5
+_WIDTH, _DROPOUT = 32, 0.5
 _CHUNK = 4096  # training nodes whose gradient is computed at once
 _WEIGHT = "common_weight"  # in the state
 
