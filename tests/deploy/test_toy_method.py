@@ -14,7 +14,7 @@ from fedgt_server.methods import MethodInfo
 from fedgt_server.methods.fedavg import FedAvg
 from shared.errors import FedGTError
 from tests.deploy import toy_server
-from tests.harness.small_runs import CLIENTS, checkpoint, small
+from tests.harness.small_runs import CLIENTS, checkpoint, saved_bytes, small
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -59,8 +59,11 @@ def test_a_method_with_a_client_half_only(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = run_in_process(small(tmp_path / "ppr", rounds=2), CLIENTS)
+    # An institution's own GCN, which may predict alone, samples nothing.
+    plain = run_in_process(small(tmp_path / "ppr", rounds=2, own_model=False), CLIENTS)
     monkeypatch.setitem(SAMPLERS, "next-node", "tests.deploy.toy_client:POOL_BUILDER")
-    found = run_in_process(small(tmp_path / "toy", sampler="next-node", rounds=2), CLIENTS)
+    changed = small(tmp_path / "toy", sampler="next-node", rounds=2, own_model=False)
+    found = run_in_process(changed, CLIENTS)
     assert found.rounds == plain.rounds == 2
-    assert found.per_client != plain.per_client
+    before, after = (one / "checkpoints" for one in (tmp_path / "ppr", tmp_path / "toy"))
+    assert saved_bytes(before) != saved_bytes(after)

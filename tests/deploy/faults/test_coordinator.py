@@ -114,11 +114,19 @@ def test_the_superexec_is_killed(federation: HarnessFederation) -> None:
     assert federation.superlink is not None
     with logs_on_failure(federation):
         children = psutil.Process(federation.superlink.pid).children(recursive=True)
-        [superexec] = [one for one in children if "deploy.cli.superexec" in one.cmdline()]
+        [superexec] = [one for one in children if "deploy.cli.superexec" in command(one)]
         superexec.kill()
         federation.run(_SETTINGS | {"run-name": "after", "rounds": 1}, timeout=TIMEOUT)
         log = federation.coordinator.log.read_text()
         assert "the superexec ended with code -9; it is started again" in log
+
+
+def command(process: psutil.Process) -> list[str]:
+    """Return the command of a process, or nothing where it has ended meanwhile."""
+    try:
+        return [str(part) for part in process.cmdline()]
+    except psutil.NoSuchProcess:
+        return []
 
 
 @contextmanager
