@@ -3,10 +3,13 @@
 Laplace noise that is computed in floating point is not private: which doubles can be a value's
 release depends on the value, and often a single release tells two values apart for certain
 (Mironov 2012, "On significance of the least significant bits for differential privacy"). Here no
-number is ever rounded: Canonne, Kamath and Steinke (2020), "The discrete Gaussian for differential
-privacy", draw from integers and comparisons alone. Their scales are powers of two here, so that
-every probability they compare with has a power of two as its denominator.
+release is ever rounded: the algorithms are those of Canonne, Kamath and Steinke (2020), "The
+discrete Gaussian for differential privacy", on integers, with scales that are powers of two.
+Their one irrational probability, exp(−γ), is compared with a uniform number of which as many bits
+are drawn as the comparison takes; floating point decides only where its error cannot matter.
 """
+
+from decimal import Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,10 @@ Bools = NDArray[np.bool_]
 LARGEST_SCALE = 24
 # Draws at once beyond the number that is expected to be needed: a second lot takes as long.
 _SPARE = 64
+# Bits of a uniform number that are drawn first: more are needed once in four thousand million.
+_FIRST = 32
+# In units of the last of these bits: a thousand times the error of exp in floating point.
+_MARGIN = 2.0**-10
 
 
 def discrete_laplace(scale_bits: int, count: int, random: RandomBits) -> Integers:
@@ -65,18 +72,28 @@ def discrete_gaussian(scale_bits: int, count: int, random: RandomBits) -> Intege
 
 
 def _is_exp(numerators: Words, bits: int, random: RandomBits) -> Bools:
-    """Return True with probability exp(−γ), γ = numerator / 2^bits in [0, 1]: algorithm 1.
+    """Return True with probability exp(−γ), γ = numerator / 2^bits in [0, 1]: U < exp(−γ)."""
+    words = random.integers(_FIRST, len(numerators)).astype(np.float64)  # U's first bits
+    limits = np.exp(numerators / -(2.0**bits)) * 2.0**_FIRST
+    below = words + 1.0 <= limits - _MARGIN  # whatever bits follow
+    unsure = ~below & (words < limits + _MARGIN)
+    for place in np.flatnonzero(unsure):
+        below[place] = _is_below_exp(int(words[place]), int(numerators[place]), bits, random)
+    return below
 
-    K is the first k whose draw, True with probability γ / k, is False; K is odd with exp(−γ).
-    """
-    odd = np.zeros(len(numerators), np.bool_)
-    pending, k = np.arange(len(numerators)), 1
-    while len(pending):
-        goes_on = random.integers(bits, len(pending)) < numerators[pending]
-        goes_on[goes_on] = _is_one_of(k, int(goes_on.sum()), random)
-        odd[pending[~goes_on]] = k % 2 == 1
-        pending, k = pending[goes_on], k + 1
-    return odd
+
+def _is_below_exp(word: int, numerator: int, bits: int, random: RandomBits) -> bool:
+    """Return whether U < exp(−γ), from U's first bits, with as many more as it takes."""
+    known = _FIRST
+    while numerator:
+        word, known = word << 64 | int(random.integers(64, 1)[0]), known + 64
+        with localcontext(prec=known) as context:  # more than three times the digits it takes
+            limit = int(context.exp(-Decimal(numerator) / 2**bits) * 2**known)
+        if word < limit - 1:
+            return True
+        if word > limit + 1:
+            return False
+    return True  # exp(0) = 1
 
 
 def _count_exp(count: int, random: RandomBits) -> Integers:
@@ -91,17 +108,6 @@ def _count_exp(count: int, random: RandomBits) -> Integers:
         draws = np.concatenate([draws, _is_exp(more, 0, random)])
         ends = np.flatnonzero(~draws)
     return np.asarray(np.diff(ends[:count], prepend=-1) - 1, np.int64)
-
-
-def _is_one_of(k: int, count: int, random: RandomBits) -> Bools:
-    """Return True with probability 1 / k, shape (count,)."""
-    if k == 1:
-        return np.ones(count, np.bool_)
-    usable = np.uint64(2**32 // k * k)  # a multiple of k: the remainder is then uniform
-    drawn = random.integers(32, count)
-    while (again := drawn >= usable).any():
-        drawn[again] = random.integers(32, int(again.sum()))
-    return np.asarray(drawn % np.uint64(k) == 0)
 
 
 def _check(scale_bits: int) -> None:
