@@ -87,16 +87,27 @@ class CommonModel:
             for name, parameter in self._model.named_parameters()
         }
 
-    def choose_weight(self, personalised: Tensor) -> None:
+    def choose(self, nodes: Tensor, personalised: Tensor) -> Tensor:
         """Take the weight that is best on validation nodes, of equal ones that of the mean.
 
-        ``personalised`` are the other model's scores of the validation nodes, shape (k, classes).
+        Parameters
+        ----------
+        nodes : shape (k,), the validation nodes first
+        personalised : the other model's scores of these nodes, shape (k, classes)
+
+        Returns
+        -------
+        The scores that predictions are made of, shape (k, classes).
         """
-        val = self._beside.graph.splits["val"]
+        if not len(nodes):
+            return personalised
+        val, common = self._beside.graph.splits["val"], self._scores(nodes)
         if self._chosen and len(val):
-            labels = self._beside.graph.labels[val]
-            common = self._scores(val)
-            self.weight = best_weight(self._select_by, personalised, common, labels, first=0.5)
+            labels, count = self._beside.graph.labels[val], len(val)
+            self.weight = best_weight(
+                self._select_by, personalised[:count], common[:count], labels, first=0.5
+            )
+        return mixed(personalised, common, self.weight) if self.weight else personalised
 
     def mix(self, nodes: Tensor, personalised: Tensor) -> Tensor:
         """Return the scores that predictions are made of, shape (len(nodes), classes)."""

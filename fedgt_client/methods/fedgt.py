@@ -187,16 +187,14 @@ class FedGT(TrainedMethod[TransformerTask]):
         nodes = evaluated_nodes(graph)
         scores = self._task.predict(nodes)
         self._last_losses = validated(graph, scores, self.accuracy_step)
-        count = len(graph.splits["val"])
         told = {}
         if self._common:
-            self._common.choose_weight(scores[:count])
+            scores = self._common.choose(nodes, scores)
         if self._own:
             self._own.train()
-            federated = scores if self._common is None else self._common.mix(nodes, scores)
-            self._own.choose_weight(federated[:count])
+            scores = self._own.choose(nodes, scores)
             told[OWN_WEIGHT] = self._own.weight
-        return measure(graph, self._mix(nodes, scores), self._config.select_by) | told
+        return measure(graph, scores, self._config.select_by) | told
 
     def representations(self) -> tuple[Array, Array]:
         """Return nodes, shape (n, d), and the global nodes that represent them, (n_g, d)."""

@@ -4,6 +4,8 @@ Where an institution does better alone, its predictions come from this model: th
 decides, by its own validation nodes.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,10 +28,18 @@ _RECIPE = {
     "decoupled_weight_decay": False,
 }
 _WIDTH, _LAYERS, _DROPOUT = 64, 2, 0.5
-_EPOCHS = 2  # a round: it is small, and ready when the federated model is
+# It needs no messages, so few rounds do not leave it untrained: as many epochs in all as 100 rounds
+# bring, within what a round may take longer by.
+_EPOCHS, _ALL_EPOCHS = (2, 10), 200  # at least and at most in a round; in the run
 _PATIENCE = 40  # epochs without a better validation accuracy after which it is trained no more
 
 _PREFIX = "own."
+
+
+def epochs_of_a_round(rounds: int) -> int:
+    """Return how many epochs an own model is trained for in each of so many rounds."""
+    least, most = _EPOCHS
+    return min(max(math.ceil(_ALL_EPOCHS / rounds), least), most)
 
 
 class OwnModel:
@@ -46,6 +56,7 @@ class OwnModel:
         self._task.class_weights = beside.class_weights
         self._optimiser = ModelOptimiser(model, config.model_copy(update=_RECIPE))
         self._select_by = config.select_by
+        self._epochs = epochs_of_a_round(config.rounds)
         self._best: Arrays = self._optimiser.parameters()
         self._accuracy, self._waited = -1.0, 0
         self.weight = 0.0
@@ -56,7 +67,7 @@ class OwnModel:
         val = graph.splits["val"]
         if not len(graph.splits["train"]) or not len(val):
             return
-        for _ in range(_EPOCHS):
+        for _ in range(self._epochs):
             if self._waited >= _PATIENCE:
                 return
             train_epoch(self._task, self._optimiser.adam)
@@ -66,16 +77,26 @@ class OwnModel:
                 self._accuracy, self._waited = found, 0
                 self._best = self._optimiser.parameters()
 
-    def choose_weight(self, federated: Tensor) -> None:
+    def choose(self, nodes: Tensor, federated: Tensor) -> Tensor:
         """Take the weight that is best on validation nodes, of equal ones the smallest.
 
-        ``federated`` are the other model's scores of the validation nodes, shape (k, classes).
+        Parameters
+        ----------
+        nodes : shape (k,), the validation nodes first
+        federated : the other model's scores of these nodes, shape (k, classes)
+
+        Returns
+        -------
+        The scores that predictions are made of, shape (k, classes).
         """
         val, self.weight = self._task.graph.splits["val"], 0.0
         if self._accuracy < 0:
-            return
-        labels, own = self._task.graph.labels[val], self._scores(val)
-        self.weight = best_weight(self._select_by, federated, own, labels, first=0.0)
+            return federated
+        own, labels, count = self._scores(nodes), self._task.graph.labels[val], len(val)
+        self.weight = best_weight(
+            self._select_by, federated[:count], own[:count], labels, first=0.0
+        )
+        return mixed(federated, own, self.weight) if self.weight else federated
 
     def mix(self, nodes: Tensor, federated: Tensor) -> Tensor:
         """Return the scores that predictions are made of, shape (len(nodes), classes)."""

@@ -6,7 +6,6 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GCNConv
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fedgt_client.model.features import Features, dropout, project
 from fedgt_client.model.graph_model import GraphModel
@@ -29,13 +28,12 @@ class GCN(GraphModel):
 
     def forward(self, graph: GraphTensors, nodes: Tensor) -> Tensor:
         """Return class scores of ``nodes``, shape (len(nodes), classes)."""
-        edge_index, weights = gcn_norm(graph.edge_index(), graph.weights, num_nodes=graph.num_nodes)
+        adjacency = graph.normalised_adjacency
         hidden: Features = graph.features
         for depth, layer in enumerate(list[GCNConv](self.layers)):
             if depth:
                 hidden = functional.relu(cast(Tensor, hidden))
             hidden = dropout(hidden, self._dropout, training=self.training)
             # As GCNConv does, which takes no sparse features.
-            hidden = project(hidden, layer.lin.weight.t())
-            hidden = layer.propagate(edge_index, x=hidden, edge_weight=weights) + layer.bias
+            hidden = project(adjacency, project(hidden, layer.lin.weight.t())) + layer.bias
         return cast(Tensor, hidden).index_select(0, nodes)

@@ -1,6 +1,7 @@
 """A subgraph as tensors on the training device, the same for every model."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fedgt_client.graph import SPLITS, Graph
-from fedgt_client.model.features import Features, dense, to_tensor, unit_features
+from fedgt_client.model.features import Bags, Features, dense, to_tensor, unit_features
 from fedgt_client.model.inputs import NodeInputs
 
 # A hint beside the features: at full scale the model learns positions instead of contents.
@@ -83,6 +84,24 @@ class GraphTensors:
         """Return the arcs from each neighbour to the node whose row it is in, shape (2, m)."""
         rows = self.all_nodes().repeat_interleave(self.indptr.diff())
         return torch.stack([self.neighbours, rows])
+
+    @cached_property
+    def normalised_adjacency(self) -> Bags:
+        """D^-1/2 (A + I) D^-1/2, shape (n, n), with a row for each node (Kipf & Welling 2017).
+
+        Links count by their weights where the graph has some. A product with sparse rows needs no
+        vector for each link, of which a large graph has too many.
+        """
+        from torch_geometric.nn.conv.gcn_conv import gcn_norm  # PyG takes seconds to import
+
+        (sources, rows), values = gcn_norm(
+            self.edge_index(), self.weights, num_nodes=self.num_nodes
+        )
+        order = rows.argsort(stable=True)
+        counts = torch.bincount(rows, minlength=self.num_nodes)
+        offsets = functional.pad(counts.cumsum(0), (1, 0))
+        matrix = Bags(sources[order], values[order], offsets, self.num_nodes)
+        return matrix.sorted_by_column()
 
     def without_link(self, one: int, other: int) -> "GraphTensors":
         """Return the graph without arcs between two nodes; weights are relative to the same."""

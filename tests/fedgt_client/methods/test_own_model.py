@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from fedgt_client.methods.fedgt import FedGT
 from fedgt_client.methods.mixture import mixed
-from fedgt_client.methods.own_model import OwnModel
+from fedgt_client.methods.own_model import OwnModel, epochs_of_a_round
 from fedgt_client.training.task import TransformerTask
 from shared.config import Scalar
 from tests.fedgt_client.graphs import settings, two_groups
@@ -39,6 +39,13 @@ def test_without_validation_or_training_nodes_the_federated_model_decides() -> N
         method = FedGT(graph, settings(own_model=True), "alba")
         result = method.fit(method.initial_arrays(), 1)
         assert result.metrics["own_weight"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rounds", "epochs"), [(1, 10), (15, 10), (20, 10), (30, 7), (100, 2), (200, 2)]
+)
+def test_few_rounds_train_it_longer_each(rounds: int, epochs: int) -> None:
+    assert epochs_of_a_round(rounds) == epochs
 
 
 def test_labels_under_dp_sgd_train_no_other_model() -> None:
@@ -71,11 +78,12 @@ def test_the_better_one_predicts_and_of_equals_the_federated_one() -> None:
     own, task = trained()
     val = task.graph.splits["val"]
     right = 9.0 * functional.one_hot(task.graph.labels[val], 2).float()
-    own.choose_weight(right)
+    assert own.choose(val, right) is right
     assert own.weight == 0.0
     assert own.mix(val, right) is right
-    own.choose_weight(-right)
+    chosen = own.choose(val, -right)
     assert own.weight == 1.0
+    assert torch.equal(chosen, own.mix(val, -right))
     assert (own.mix(val, -right).argmax(dim=1) == task.graph.labels[val]).float().mean() > 0.7
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from torch import Tensor
 
 from fedgt_client.data.own_data import OwnData
 from fedgt_client.folders import cache_dir
@@ -135,7 +136,11 @@ def mixture_without(model: Model, data: OwnData, other: str) -> dict[str, float]
 def test_models_that_predict_too_are_explained_together(
     kit: Path, monkeypatch: pytest.MonkeyPatch, own: float
 ) -> None:
-    monkeypatch.setattr(OwnModel, "choose_weight", lambda self, _: setattr(self, "weight", own))
+    def choose(self: OwnModel, nodes: Tensor, federated: Tensor) -> Tensor:
+        self.weight = own
+        return self.mix(nodes, federated)
+
+    monkeypatch.setattr(OwnModel, "choose", choose)
     train(kit, 2, run="mixed", lr=0.02, own_model=True, common_model="mean")
     model, data = load_model(kit, run="mixed"), open_data(kit / "data")
     found = explain(model, data, NODE)
