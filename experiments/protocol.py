@@ -31,7 +31,7 @@ TRIAL_SETTING, TRIAL_CLIENTS = "disjoint", 10
 # As in the paper: rounds and local epochs, for every method alike.
 _ROUNDS, _AMAZON_ROUNDS, _AMAZON_EPOCHS = 100, 200, 2
 
-TRIALS = 8
+TRIALS = 6
 # Of the draws of settings: another number would be another protocol.
 _DRAW_SEED = 19
 
@@ -50,9 +50,9 @@ _DECOUPLED: Settings = {
     "lr-schedule": "cosine",
     "adam-epsilon": 1e-4,
 }
-# The second trial of every method: its authors' setting but for the recipe, which is the other.
-_OTHER_RECIPE: Settings = {**_DECOUPLED, "lr": 0.002}
-_OTHER_RECIPE_OF_FEDGT: Settings = {**_CLASSIC, "lr": 0.001}
+# The second and third trial of every method: its authors' setting but for the recipe, which is the
+# other, at the method's own learning rate and at that of the other recipe.
+_FEDGT_RATE, _CLASSIC_RATE = 0.002, 0.001
 
 # Common to all: a choice of each is drawn.
 _RECIPES = (_CLASSIC, _DECOUPLED)
@@ -109,7 +109,8 @@ def trials(method: str) -> list[Settings]:
     The others are drawn from the method's space without repetition.
     """
     of_fedgt = method in ("fedgt", "local")
-    tried: list[Settings] = [{}, _OTHER_RECIPE_OF_FEDGT if of_fedgt else _OTHER_RECIPE]
+    other, rate = (_CLASSIC, _CLASSIC_RATE) if of_fedgt else (_DECOUPLED, _FEDGT_RATE)
+    tried: list[Settings] = [{}, other, {**other, "lr": rate}]
     draws = random.Random(f"{_DRAW_SEED}/{method}")
     space = {**_COMMON, **_OWN[method]}
     while len(tried) < TRIALS:
