@@ -1,12 +1,11 @@
 """The model that all institutions share: Adam on the mean of their gradients (FedSGD)."""
 
 from collections.abc import Collection
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgt_server.robust import length, medians_of_others, trimmed_mean
+from fedgt_server.robust import length, medians_of_others
 from shared.wire import COMMON, Arrays
 
 Array32 = NDArray[np.float32]
@@ -68,16 +67,18 @@ class CommonModel:
     def step(self, institutions: Collection[str]) -> None:
         """Take a step along the mean gradient of these institutions, and forget all gradients.
 
-        With ``robust`` no gradient counts as longer than the median of the others, and the mean
-        is without the largest and smallest values.
+        With ``robust`` no gradient counts as longer than the median of the others.
         """
         gradients = {name: self._gradients[name] for name in institutions}
         self._gradients = {}
         if not gradients:
             return
+        factors = self._factors(gradients)
         steps, moved = self._steps + 1, {}
-        for name, mean in self._means(gradients).items():
-            moved[name] = adam_step(self._weights[name], mean, self._moments[name], steps)
+        for name, weight in self._weights.items():
+            total = sum(factors[who] * found[name] for who, found in gradients.items())
+            mean = np.asarray(total / len(gradients), np.float32)
+            moved[name] = adam_step(weight, mean, self._moments[name], steps)
         if all(np.isfinite(part).all() for both in moved.values() for part in both):
             self._weights = {name: weight for name, (weight, _) in moved.items()}
             self._moments = {name: moments for name, (_, moments) in moved.items()}
@@ -96,17 +97,6 @@ class CommonModel:
         model._moments = {name: np.array(saved[f"moments.{name}"]) for name in weights}
         model._steps = int(saved[_STEPS][0])
         return model
-
-    def _means(self, gradients: dict[str, Arrays]) -> Arrays:
-        """Return the mean gradient of every weight."""
-        factors = self._factors(gradients)
-        centre = trimmed_mean if self._robust else partial(np.mean, axis=0)
-        return {
-            name: np.asarray(
-                centre([np.float32(factors[who]) * found[name] for who, found in gradients.items()])
-            )
-            for name in self._weights
-        }
 
     def _factors(self, gradients: dict[str, Arrays]) -> dict[str, float]:
         lengths = {who: length(found, found) for who, found in gradients.items()}

@@ -1,11 +1,10 @@
-"""How far one institution's update may move the models of others: lengths, directions, values.
+"""How far one institution's update may move the models of others: lengths and directions.
 
-Three measures, all relative to what others send, because no absolute one fits every model:
+Two measures, both relative to what others send, because no absolute one fits every model:
 - an update much longer than those of others is shortened, one longer still is refused;
 - in the first rounds of FedGT, where groups of institutions disagree, and for a while after an
   institution was worse off with what it was sent, updates that do not agree with its own are left
-  out of its average; always, with the setting ``agreeing-only``;
-- of gradients of the common model the largest and the smallest values count for nothing.
+  out of its average; always, with the setting ``agreeing-only``.
 
 The second is what personalisation makes possible. Δθ_i is the way downhill for institution i, so
 a step Δθ_j with cos(Δθ_i, Δθ_j) > 0 does not lead uphill for i, whatever j intends; and to i it
@@ -37,9 +36,6 @@ _COPY = 0.95
 _WARY, _WARY_LONGEST = 10, 80
 # Times the median of others that a number of training examples counts at most.
 _EXAMPLES = 3.0
-# One in so many gradients is left out of a mean at either end. More cost accuracy when nobody
-# attacks: a rare class is in the gradients of a few alone.
-_LEFT_OUT = 6
 
 
 def length(arrays: Arrays, names: Iterable[str]) -> float:
@@ -74,20 +70,6 @@ def allowed_length(others: float, history: Sequence[float]) -> float:
     if not history:
         return limit
     return min(limit, max(SHORTENED * float(np.median(history)), others))
-
-
-def trimmed_mean(gradients: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Return the mean without the largest and the smallest values of each coordinate.
-
-    Yin et al. 2018, definition 2, for as many liars as one in six; of fewer than six all count.
-
-    Parameters
-    ----------
-    gradients : M arrays of one shape
-    """
-    out = len(gradients) // _LEFT_OUT
-    ordered = np.sort(np.stack(gradients), axis=0)
-    return np.asarray(ordered[out : len(ordered) - out].mean(axis=0), np.float32)
 
 
 def cosines(products: Floats) -> Floats:
