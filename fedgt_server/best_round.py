@@ -23,7 +23,7 @@ class BestRoundChoice:
     ----------
     metric : what institutions measure on validation nodes
     smaller_is_better : of that metric
-    robust : nobody's gain counts for more than the median one
+    robust : the largest third of the gains count for no more than the next largest
     """
 
     def __init__(self, metric: str, *, smaller_is_better: bool, robust: bool) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from statistics import median
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -226,15 +225,17 @@ def mean_value(values: Sequence[float]) -> float | None:
 
 
 def bounded_value(values: Sequence[float]) -> float | None:
-    """Return the mean of values none of which is larger in size than their median size.
+    """Return the mean of values of which a third, the largest in size, count as the next one does.
 
-    Of gains since another round: who reports a huge one moves the mean only as much as others do,
-    and nobody is left out, as with a trimmed mean, which compares rounds by a third of all. Of two
-    values, where nobody can tell which is wrong, it is the plain mean.
+    Of gains since another round: whatever one of three or two of six report, it counts for no more
+    than what somebody else has measured, and nobody is left out, as with a trimmed mean, which
+    compares rounds by a third of all. Of two values, where nobody can tell which is wrong, it is
+    the plain mean.
     """
     if len(values) < 3:
         return mean_value(values)
-    limit = median(abs(value) for value in values)
+    sizes = sorted(abs(value) for value in values)
+    limit = sizes[len(sizes) - len(sizes) // 3 - 1]
     return mean_value([min(max(value, -limit), limit) for value in values])
 
 

@@ -132,7 +132,7 @@ def test_trimmed_mean() -> None:
     assert trimmed_value([0.0, 0.0, 0.25, 0.75, 1.0, 1.0]) == 0.5
 
 
-def test_no_gain_counts_for_more_than_the_median() -> None:
+def test_the_largest_third_of_gains_count_for_no_more_than_the_next() -> None:
     assert bounded_value([]) is None
     assert bounded_value([0.25]) == 0.25
     assert bounded_value([0.25, -0.75]) == -0.25  # nobody can tell which is wrong
