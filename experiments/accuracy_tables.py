@@ -1,7 +1,7 @@
 """Tables of test accuracies, ours beside the paper's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.grids import Experiment
 from experiments.paper_values import PAPER, PaperFigure
@@ -90,6 +90,26 @@ def accuracy_table(item: Experiment, records: Records) -> Table:
         listed = ", ".join(headings[index] for index in common)
         notes.append(f"The average is over the cells that all rows have: {listed}.")
     return Table(item.title, "method", tuple(columns), tuple(rows), tuple(notes))
+
+
+def finished_table(item: Experiment, records: Records) -> Table:
+    """Build the columns of the accuracy table that all rows with values have, without the paper's.
+
+    For a page that has no place for empty cells.
+    """
+    table = accuracy_table(item, records)
+    rows = [row for row in table.rows if any(entry.seeds for entry in row.entries)]
+    kept = _common([row.entries for row in rows])
+    return Table(
+        table.title,
+        table.first,
+        tuple(table.columns[index] for index in kept),
+        tuple(
+            replace(row, entries=tuple(replace(row.entries[index], paper=None) for index in kept))
+            for row in rows
+        ),
+        ("Test accuracy in %, ± standard deviation over the seeds.",),
+    )
 
 
 def label_of(row: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.accuracy_tables import accuracy_table, hyper_table
+from experiments.accuracy_tables import accuracy_table, finished_table, hyper_table
 from experiments.comparison_tables import paired_table, way_table
 from experiments.grids import Experiment, experiment
 from experiments.job import Job
@@ -59,6 +59,7 @@ _BUILDERS: Mapping[str, Callable[[Experiment, Records], Table]] = {
 
 # Further tables of an experiment whose table is one of accuracies: NAME/FORM.
 _FORMS: Mapping[str, Callable[[Experiment, Records], Table]] = {
+    "finished": finished_table,
     "paired": paired_table,
     "way": way_table,
 }

@@ -245,6 +245,16 @@ def test_the_whole_graph_stands_in_every_column_and_gives_the_way(tmp_path: Path
     assert "GCN, alone" not in way
 
 
+def test_only_columns_that_all_rows_have(tmp_path: Path) -> None:
+    assert build_table("louvain/finished", tmp_path).rows == ()
+    louvain(tmp_path, {"cora": {"fedgt": [0.8, 0.82], "gcn": [0.7]}, "citeseer": {"gcn": [0.6]}})
+    text = markdown(build_table("louvain/finished", tmp_path))
+    assert text.startswith("| method | Cora, 10 | average of 1 | seeds |")
+    assert cells(text, "FedGT") == ["**81.00** ± 1.41", "**81.00**", "2"]
+    assert cells(text, "GCN, alone") == ["70.00", "70.00", "1"]
+    assert "FED-PUB" not in text
+
+
 def test_differences_are_paired_and_corrected(tmp_path: Path) -> None:
     for seed, shift in zip(range(31, 36), (0.0, 0.1, -0.1, 0.05, 0.02), strict=True):
         write_made(tmp_path, Job.of("cora", "disjoint", 10, "fedgt", seed), 0.8 + shift)
