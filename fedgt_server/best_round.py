@@ -15,6 +15,9 @@ from fedgt_server.events import (
     trimmed_value,
 )
 
+# Gains up to this, as sums of decimal fractions have, are none.
+_EQUAL = 1e-9
+
 
 class BestRoundChoice:
     """Chooses after every round between it and the best before.
@@ -23,7 +26,8 @@ class BestRoundChoice:
     ----------
     metric : what institutions measure on validation nodes
     smaller_is_better : of that metric
-    robust : the largest third of the gains count for no more than the next largest
+    robust : the largest third of the gains count for no more than the next largest, and of equal
+        rounds the last is chosen: accuracies that were rounded are often equal while models learn
     """
 
     def __init__(self, metric: str, *, smaller_is_better: bool, robust: bool) -> None:
@@ -33,6 +37,7 @@ class BestRoundChoice:
         self._sign = -1.0 if smaller_is_better else 1.0
         self._average = trimmed_value if robust else mean_value
         self._average_gain = bounded_value if robust else mean_value
+        self._takes_equals = robust
 
     def add(self, number: int, institutions: Mapping[str, InstitutionRound]) -> BestRound:
         """Return the best round so far, ``number`` included, which these took part in."""
@@ -76,7 +81,7 @@ class BestRoundChoice:
         if before is None or selection is None:
             return before is None
         gain = self._gain({n: one.value for n, one in best.standings.items()}, regular)
-        return gain is not None and gain > 0
+        return gain is not None and gain > (-_EQUAL if self._takes_equals else _EQUAL)
 
     def _gain(self, before: Mapping[str, float | None], names: Collection[str]) -> float | None:
         """Return by how much institutions are better now than then.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import median_low
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -229,13 +230,15 @@ def bounded_value(values: Sequence[float]) -> float | None:
 
     Of gains since another round: whatever one of three or two of six report, it counts for no more
     than what somebody else has measured, and nobody is left out, as with a trimmed mean, which
-    compares rounds by a third of all. Of two values, where nobody can tell which is wrong, it is
-    the plain mean.
+    compares rounds by a third of all. Where that next one is 0, as rounded accuracies often are,
+    the limit is in the middle of those that are not 0, without the largest of them. Of two values,
+    where nobody can tell which is wrong, it is the plain mean.
     """
     if len(values) < 3:
         return mean_value(values)
     sizes = sorted(abs(value) for value in values)
-    limit = sizes[len(sizes) - len(sizes) // 3 - 1]
+    changed = [size for size in sizes if size]
+    limit = sizes[len(sizes) - len(sizes) // 3 - 1] or median_low(changed[:-1] or [0.0])
     return mean_value([min(max(value, -limit), limit) for value in values])
 
 

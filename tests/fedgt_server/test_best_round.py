@@ -139,6 +139,20 @@ def test_the_largest_third_of_gains_count_for_no_more_than_the_next() -> None:
     assert bounded_value([0.25, 0.5, -1.0]) == pytest.approx(0.25 / 3)
     assert bounded_value([0.125, 0.125, 0.125, 0.125, -1.0, -1.0]) == pytest.approx(0.25 / 6)
     assert bounded_value([0.0, 0.0, 1.0]) == 0.0
+    # Most are as well off as before, in steps of their accuracies: those that are not decide.
+    assert bounded_value([0.0, 0.0, 0.0, 0.0, 0.05, 0.05, 0.15]) == pytest.approx(0.15 / 7)
+    assert bounded_value([0.0, 0.0, 0.0, 0.0, -0.05, -0.05, 1.0]) == pytest.approx(-0.05 / 7)
+
+
+@pytest.mark.parametrize(("robust", "best"), [(True, 3), (False, 2)])
+def test_of_equal_rounds_the_last_is_chosen_where_accuracies_may_be_rounded(
+    robust: bool, best: int
+) -> None:
+    choice = BestRoundChoice("val_accuracy", smaller_is_better=False, robust=robust)
+    for number, values in enumerate([(0.6, 0.7, 0.8), (0.7, 0.8, 0.8), (0.8, 0.7, 0.8)], 1):
+        parts = {n: institution_round(val_accuracy=v) for n, v in zip("abc", values, strict=True)}
+        found = choice.add(number, parts)
+    assert found.number == best
 
 
 def test_many_small_losses_are_not_outweighed_by_a_large_gain() -> None:
