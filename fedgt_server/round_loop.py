@@ -9,6 +9,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
+from fedgt_server.checked_grid import CheckedGrid
 from fedgt_server.checkpoint import Checkpoints
 from fedgt_server.earlier_run import JOURNAL, check_name_is_free, set_aside
 from fedgt_server.events import (
@@ -46,7 +47,7 @@ class RoundLoop:
         folder: Path,
         observe: Observer = lambda _: None,
     ) -> None:
-        self._grid = grid
+        self._grid = CheckedGrid(grid)
         self._strategy = strategy
         self._config = strategy.config
         self._folder = folder

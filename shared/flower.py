@@ -1,6 +1,6 @@
 """The internals of Flower that client and server need: no other module of theirs imports any."""
 
-from flwr.app import Context, Error, Message
+from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.common.serde import (
     context_from_proto,
@@ -46,6 +46,20 @@ def error_reply(message: Message, reason: str) -> Message:
     """Answer ``message`` with the reason why it cannot be answered otherwise."""
     error = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=reason)
     return Message(error, reply_to=message)
+
+
+def error_reply_to(message_id: str, node: int, reason: str) -> Message:
+    """Return the answer of a node to a message that is not at hand any more: an error."""
+    asked = Message(RecordDict(), node, MessageType.TRAIN)
+    asked.metadata.__dict__["_message_id"] = message_id
+    return error_reply(asked, reason)
+
+
+def is_connection_error(error: Exception) -> bool:
+    """Return whether Flower could not be reached, rather than not read a reply."""
+    import httpx  # not needed by clients
+
+    return isinstance(error, OSError | httpx.HTTPError)
 
 
 def is_app_error(error: Error) -> bool:
