@@ -10,21 +10,20 @@ from shared.wire import Arrays, Profile
 
 logger = logging.getLogger(__name__)
 
-# How many are asked. All make the same from the run's seed: of three, one alone decides nothing.
-SENDERS = 3
+# How many are asked. All make the same from the run's seed: of five, two alone decide nothing.
+SENDERS = 5
 
 
 def median_model(models: list[Arrays]) -> Arrays:
     """Return the median of each value over models of the same shapes.
 
-    Of three, two of which are the same, that is what the two have. Of two it is the first: their
-    mean would be nobody's.
+    Where more than half are the same, that is what these have. Of an even number the last does not
+    count: the mean of two in the middle would be nobody's.
     """
-    if len(models) < SENDERS:
-        return models[0]
+    odd = models[: len(models) - 1 + len(models) % 2]
     return {
-        name: np.median(np.stack([model[name] for model in models]), axis=0).astype(np.float32)
-        for name in models[0]
+        name: np.median(np.stack([model[name] for model in odd]), axis=0).astype(np.float32)
+        for name in odd[0]
     }
 
 
