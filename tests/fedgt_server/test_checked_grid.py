@@ -40,12 +40,12 @@ Change = Callable[[Message, Objects], str]  # the id of the message in its place
 def reply_to(message: Message) -> Message:
     node = message.metadata.dst_node_id  # in every object, or two replies would share them
     array = Array("uint8", (1,), "safetensors", bytes([node]))
-    records = {
+    records: dict[str, ArrayRecord | MetricRecord | ConfigRecord] = {
         "arrays": ArrayRecord({"packed": array}),
         "facts": ConfigRecord({"node": node}),
         "metrics": MetricRecord({"node": node}),
     }
-    return Message(RecordDict(dict(records)), reply_to=message)
+    return Message(RecordDict(records), reply_to=message)
 
 
 class SuperLink:

@@ -58,8 +58,8 @@ NAMES = (
 )  # fmt: skip
 METRICS = (
     "warnings", "bytes_up", "uploads", "bytes_down", "metrics", "model_dump", "model_config",
-    "copy", "dict", "json", "event", "round", "institutions", "order", "similarity", "weights", "time",
-    "val", "test_", "val_", "epsilon", "selection", "self", "model_fields_set",
+    "copy", "dict", "json", "event", "round", "institutions", "order", "similarity", "weights",
+    "time", "val", "test_", "val_", "epsilon", "selection", "self", "model_fields_set",
 )  # fmt: skip
 
 
