@@ -13,7 +13,7 @@ from fedgt_server.round_loop import RoundLoop, accuracy_text, worth_text
 from fedgt_server.strategy import FedGTStrategy
 from shared.config import RunConfig
 from shared.errors import FedGTError
-from shared.flower import is_simulated
+from shared.flower import is_simulated, limit_pulling
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ def main(grid: Grid, context: Context) -> None:
     if is_simulated(grid):
         result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     else:
+        limit_pulling(config.round_deadline)
         with turn(coordinator_folder(), name):
             result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     logger.info(

@@ -1,5 +1,7 @@
 """The internals of Flower that client and server need: no other module of theirs imports any."""
 
+from functools import partial
+
 from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.common.serde import (
@@ -11,6 +13,7 @@ from flwr.common.serde import (
 from flwr.proto.message_pb2 import Context as ContextProto
 from flwr.proto.message_pb2 import Message as MessageProto
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import pull_objects
 from google.protobuf.message import DecodeError
 
 from shared.errors import FedGTError
@@ -60,6 +63,13 @@ def is_connection_error(error: Exception) -> bool:
     import httpx  # not needed by clients
 
     return isinstance(error, OSError | httpx.HTTPError)
+
+
+def limit_pulling(seconds: float) -> None:
+    """Wait at most so long for what a reply has announced; Flower itself waits for up to hours."""
+    from flwr.superlink.grid import http_grid  # not needed by clients, and slow to import
+
+    http_grid.pull_objects = partial(pull_objects, max_time=seconds)
 
 
 def is_app_error(error: Error) -> bool:

@@ -1,5 +1,6 @@
 """Replies whose objects Flower cannot read, or which say that they are another's, from its grid."""
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -23,11 +24,13 @@ from flwr.supercore.inflatable.inflatable_object import (
     get_object_tree,
 )
 from flwr.supercore.run import Run
+from flwr.superlink.grid import http_grid
 from flwr.superlink.grid.http_grid import HttpGrid
 
 from deploy.flower.messages import identify_as_superlink
 from fedgt_server.checked_grid import CheckedGrid
 from fedgt_server.exchange import exchange
+from shared.flower import limit_pulling
 from tests.fedgt_server.grid import NEVER
 
 pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.timeout(120)]
@@ -55,6 +58,7 @@ class SuperLink:
         self._change = change
         self._replies: dict[str, Any] = {}  # by what they answer, until they are pulled
         self._objects: Objects = {}
+        self.announced: set[str] = set()  # objects that do not come
         self.requests = 0
         self.down = False
 
@@ -85,6 +89,8 @@ class SuperLink:
         )
 
     def PullObject(self, request: Any) -> Any:  # noqa: N802
+        if request.object_id in self.announced:
+            return SimpleNamespace(object_found=True, object_available=False, object_content=b"")
         content = self._objects[request.object_id]
         return SimpleNamespace(object_found=True, object_available=True, object_content=content)
 
@@ -201,6 +207,23 @@ def test_replies_are_pulled_together_while_all_can_be_read() -> None:
     grid = CheckedGrid(Wire(link))
     assert sorted(exchange(grid, questions(), NEVER).answers) == [HOSTILE, *HONEST]
     assert link.requests == 1
+
+
+def test_a_reply_that_is_announced_and_does_not_come_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def announce(reply: Message, objects: Objects) -> str:
+        link.announced |= objects.keys() - {reply.object_id}
+        return reply.object_id
+
+    monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # as it was, afterwards
+    link = SuperLink(announce)
+    limit_pulling(0.1)
+    started = time.monotonic()
+    replies = exchange(CheckedGrid(Wire(link)), questions(), 0.0)
+    assert time.monotonic() - started < 30
+    assert replies.answers.keys() == {*HONEST}
+    assert "objects are unavailable" in replies.lost[HOSTILE]
 
 
 def test_waiting_for_replies_is_checked_too() -> None:
