@@ -1,6 +1,7 @@
 """The internals of Flower that client and server need: no other module of theirs imports any."""
 
 from functools import partial
+from importlib import import_module
 
 from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.common.constant import ErrorCode
@@ -67,9 +68,8 @@ def is_connection_error(error: Exception) -> bool:
 
 def limit_pulling(seconds: float) -> None:
     """Wait at most so long for what a reply has announced; Flower itself waits for up to hours."""
-    from flwr.superlink.grid import http_grid  # not needed by clients, and slow to import
-
-    http_grid.pull_objects = partial(pull_objects, max_time=seconds)
+    http_grid = import_module("flwr.superlink.grid.http_grid")  # not of clients, slow to import
+    http_grid.pull_objects = partial(pull_objects, max_time=seconds)  # type: ignore[attr-defined]
 
 
 def is_app_error(error: Error) -> bool:

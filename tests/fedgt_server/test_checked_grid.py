@@ -18,6 +18,7 @@ from flwr.app import (
 )
 from flwr.app.message import remove_content_from_message
 from flwr.common.serde import message_to_proto
+from flwr.supercore.inflatable import inflatable_utils
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_id,
@@ -216,7 +217,8 @@ def test_a_reply_that_is_announced_and_does_not_come_is_not_waited_for_without_e
         link.announced |= objects.keys() - {reply.object_id}
         return reply.object_id
 
-    monkeypatch.setattr(http_grid, "pull_objects", http_grid.pull_objects)  # as it was, afterwards
+    before = inflatable_utils.pull_objects
+    monkeypatch.setattr(http_grid, "pull_objects", before)  # so that it is put back afterwards
     link = SuperLink(announce)
     limit_pulling(0.1)
     started = time.monotonic()
