@@ -1,12 +1,12 @@
 """Attacks by name: crude ones, and those of attackers who know the rules of ``fedgt_server``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
 from experiments.attacks.hostile import Attack, Seen, changed, parameters, parts
 from fedgt_server.robust import SHORTENED, length
-from shared.wire import GLOBAL_NODES, Arrays, Instruction, Update
+from shared.wire import COMMON, GLOBAL_NODES, Arrays, Instruction, Update
 
 LATE = 10  # the round from which some attack
 PATIENT = 16  # the first round in which FedGT averages who does not agree; others wait for it
@@ -86,6 +86,24 @@ def late(attack: Attack, start: int = LATE) -> Attack:
     return waiting
 
 
+def early(attack: Attack, last: int) -> Attack:
+    """Attack up to a round, and be honest afterwards."""
+
+    def once(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        return attack(update, asked, seen, node) if asked.round_number <= last else update
+
+    return once
+
+
+def every_other_round(attack: Attack) -> Attack:
+    """Attack in odd rounds and be honest in even ones, which is too seldom for a quarantine."""
+
+    def alternating(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        return attack(update, asked, seen, node) if asked.round_number % 2 else update
+
+    return alternating
+
+
 def under_the_limit(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
     """Turn the change round, just shorter than what would be shortened."""
     sent: Arrays = {}
@@ -94,6 +112,61 @@ def under_the_limit(update: Update, _: Instruction, seen: Seen, __: int) -> Upda
         wanted = 0.99 * SHORTENED * float(np.median(lengths)) if lengths else _length(own)
         sent |= _times(own, -wanted / _length(own))
     return changed(update, sent)
+
+
+def mean_turned(share: float) -> Attack:
+    """Send a share of the mean of the honest changes, turned round (Xie et al. 2020)."""
+
+    def attack(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
+        return changed(update, _times(_mean(seen), -share))
+
+    return attack
+
+
+def as_far_as_others(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
+    """Turn the mean round as far as the honest are apart (Shejwalkar & Houmansadr 2021, min-max).
+
+    The largest γ with which mean − γ · mean / ‖mean‖ is from no honest change further away than
+    the two honest ones that are furthest from each other.
+    """
+    sent: Arrays = {}
+    for own in parts(update) if len(seen.honest) > 1 else ():
+        honest = [{name: one.arrays[name] for name in own} for one in seen.honest.values()]
+        vectors = np.stack([_vector(one) for one in honest])
+        mean = vectors.mean(axis=0)
+        apart = max(np.linalg.norm(one - other) for one in vectors for other in vectors)
+        # ‖mean − γ u − g‖² = γ² − 2 γ u·(mean − g) + ‖mean − g‖², for every honest g.
+        unit = mean / max(np.linalg.norm(mean), 1e-12)
+        along, squares = (mean - vectors) @ unit, ((mean - vectors) ** 2).sum(axis=1)
+        gamma = float((along + np.sqrt(along**2 + apart**2 - squares)).min())
+        sent |= _times(_mean(seen, own), 1.0 - gamma / max(float(np.linalg.norm(mean)), 1e-12))
+    return changed(update, sent)
+
+
+def output_bias(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
+    """Spend the whole length of the common gradient on the output's bias, for the first class."""
+    gradients = [own for own in parts(update) if next(iter(own)).startswith(COMMON)]
+    sent: Arrays = {}
+    for own in gradients:
+        lengths = [length(honest.arrays, own) for honest in seen.honest.values()]
+        bias = min((name for name in own if own[name].ndim == 1), key=lambda name: own[name].size)
+        sent = _times(own, 0.0)
+        sent[bias][0] = -np.median(lengths or [_length(own)])
+    return changed(update, sent)
+
+
+def noisy_nodes(times: float) -> Attack:
+    """Send noise as global nodes, some times as long as the others'."""
+
+    def attack(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        rng = np.random.default_rng(100 * asked.round_number + node)
+        own = {GLOBAL_NODES: update.arrays[GLOBAL_NODES]}
+        lengths = [length(honest.arrays, own) for honest in seen.honest.values()]
+        drawn = _drawn(own, rng)
+        wanted = times * float(np.median(lengths or [_length(own)]))
+        return changed(update, _times(drawn, wanted / _length(drawn)))
+
+    return attack
 
 
 def together(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
@@ -182,6 +255,13 @@ ADAPTIVE: dict[str, Attack] = {
     "global nodes ×−2.9": nodes(lambda found: found * np.float32(-2.9)),
     "says it kept its own, sign-flip": reporting(scaled(-1.0), lambda _: {"kept_own": 1.0}),
     "num_examples 1e9, sign-flip": reporting(scaled(-1.0), lambda _: {"num_examples": 1e9}),
+    "says it kept its own": reporting(None, lambda _: {"kept_own": 1.0}),
+    "under the limit up to round 3": early(under_the_limit, 3),
+    "sign-flip in every other round": every_other_round(scaled(-1.0)),
+    "half the mean turned round": mean_turned(0.5),
+    "as far as others are apart": as_far_as_others,
+    "common model's output bias": output_bias,
+    "global nodes of noise, 2.9×": noisy_nodes(2.9),
     "sign-flip, val_accuracy 1 in round 1": reporting(scaled(-1.0), _accuracy_lie),
 }
 # Of attackers who know for how long nobody is trusted; for runs of more rounds than that.
@@ -217,14 +297,19 @@ def _plus(arrays: Arrays, others: Arrays) -> Arrays:
     return {name: array + others[name] for name, array in arrays.items()}
 
 
-def _mean(seen: Seen) -> Arrays:
+def _mean(seen: Seen, names: Iterable[str] = ()) -> Arrays:
+    """Return the mean honest change; of all arrays, where no names are given."""
     updates = [parameters(update) for update in seen.honest.values()]
     if not updates:
         return {}
     return {
         name: np.mean([update[name] for update in updates], axis=0).astype(np.float32)
-        for name in updates[0]
+        for name in names or updates[0]
     }
+
+
+def _vector(arrays: Arrays) -> np.ndarray:
+    return np.concatenate([array.ravel() for array in arrays.values()]).astype(np.float64)
 
 
 def _length(arrays: Arrays) -> float:

@@ -57,6 +57,15 @@ def test_what_attackers_send() -> None:
     assert sent("num_examples 1e30, sign-flip").metrics["num_examples"] == 1e30
     assert sent("sign-flip from round 16", 15).arrays["weight"].tolist() == [2.0] * 4
     assert sent("sign-flip from round 16", 16).arrays["weight"].tolist() == [-2.0] * 4
+    assert sent("under the limit up to round 3", 4).arrays["weight"].tolist() == [2.0] * 4
+    assert sent("under the limit up to round 3", 3).arrays["weight"].max() < 0
+    assert sent("sign-flip in every other round", 3).arrays["weight"].tolist() == [-2.0] * 4
+    assert sent("sign-flip in every other round", 4).arrays["weight"].tolist() == [2.0] * 4
+    assert sent("half the mean turned round").arrays["weight"].tolist() == [-1.0] * 4
+    assert sent("says it kept its own").metrics["kept_own"] == 1.0
+    noise = sent("global nodes of noise, 2.9×").arrays
+    median = update(1.0, nodes=4.0).arrays  # of 1 and 7
+    assert length(noise, [GLOBAL_NODES]) == pytest.approx(2.9 * length(median, [GLOBAL_NODES]))
     assert sent("3e38 once, in round 5", 4).arrays["weight"].tolist() == [2.0] * 4
 
 
@@ -70,6 +79,32 @@ def test_gradients_of_a_common_model_are_attacked_by_their_own_measure() -> None
         for part in ({"weight"}, set(gradient)):
             found = length(sent, part) / length(honest.arrays, part)
             assert found == pytest.approx(factor, rel=0.4 if name == "slow drift" else 1e-5)
+
+
+def test_an_attack_on_the_output_bias_is_no_longer_than_others() -> None:
+    gradient = {f"{COMMON}weight": np.full((3, 2), 2.0, np.float32), f"{COMMON}bias": np.ones(2)}
+    gradient = {name: array.astype(np.float32) for name, array in gradient.items()}
+    honest = Update("any", update(2.0).arrays | gradient, {})
+    others = {node: Update("", one.arrays | gradient, {}) for node, one in SEEN.honest.items()}
+    sent = ATTACKS["common model's output bias"](honest, Instruction(1, {}), Seen(others), 6).arrays
+    assert length(sent, gradient) == pytest.approx(length(gradient, gradient))
+    assert sent[f"{COMMON}bias"][0] < 0
+    assert sent[f"{COMMON}bias"][1:].tolist() + sent[f"{COMMON}weight"].ravel().tolist() == [0] * 7
+    assert sent["weight"].tolist() == honest.arrays["weight"].tolist()
+
+
+def test_as_far_as_others_is_no_further() -> None:
+    rng = np.random.default_rng(0)
+    drawn = [update(1.0) for _ in range(4)]
+    for one in drawn:
+        one.arrays["weight"] = (1.0 + rng.standard_normal(4)).astype(np.float32)
+    seen = Seen(dict(enumerate(drawn, start=1)))
+    sent = ATTACKS["as far as others are apart"](update(1.0), Instruction(1, {}), seen, 6)
+    vectors = [one.arrays["weight"] for one in drawn]
+    apart = max(np.linalg.norm(one - other) for one in vectors for other in vectors)
+    away = max(np.linalg.norm(sent.arrays["weight"] - one) for one in vectors)
+    assert away == pytest.approx(apart, rel=1e-4)
+    assert sent.arrays["weight"] @ np.mean(vectors, axis=0) < 0
 
 
 def test_every_attack_is_in_the_table_with_one_and_two_attackers() -> None:
