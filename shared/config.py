@@ -203,9 +203,10 @@ class RunConfig(BaseModel):
         description="withstand careless or hostile institutions: the best round is chosen by "
         "what institutions gained, of which the largest third count for no more than the next "
         "largest, of equal rounds the last; updates much longer than others' are shortened or "
-        "refused; in the first 15 rounds, and where groups of institutions disagree, FedGT averages an institution only "
-        "with those whose updates agree with its own; so it does for one that was worse off with "
-        "what it was sent, which keeps its own model (not in the paper)",
+        "refused; in the first 15 rounds, and where groups of institutions disagree, FedGT "
+        "averages an institution only with those whose updates agree with its own; so it does for "
+        "one that was worse off with what it was sent, which keeps its own model (not in the "
+        "paper)",
     )
 
     agreeing_only: bool = Field(
