@@ -18,7 +18,8 @@ from fedgt_client.node import NodeConfig
 from fedgt_client.policy import Policy
 from fedgt_client.privacy.ledger import Ledger, read_entries
 from fedgt_client.privacy.outbound import SentReply, record_reply
-from shared.config import Scalar
+from fedgt_client.privacy.releases import NOT_OF_THE_UPLOAD
+from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.wire import GLOBAL_NODES, Arrays
 from tests.fedgt_client.graphs import settings, two_groups
@@ -141,6 +142,24 @@ def test_the_same_round_with_other_settings_is_another_release(home: Path) -> No
     second, metrics = play(opened(home, ldp_noise=1.0), 1)
     assert second[GLOBAL_NODES].tobytes() != first[GLOBAL_NODES].tobytes()
     assert metrics["epsilon_coordinate_total"] == pytest.approx(6.0, rel=0.01)
+
+
+def test_settings_of_the_coordinator_alone_draw_nothing_again(home: Path) -> None:
+    first, _ = play(opened(home), 1)
+    usual = RunConfig.build()
+    for setting in sorted(NOT_OF_THE_UPLOAD - {"data-dir", "state-dir", "device"}):
+        name = setting.replace("-", "_")
+        again, _ = play(opened(home, **{name: other(name, getattr(usual, name))}), 1)
+        assert again[GLOBAL_NODES].tobytes() == first[GLOBAL_NODES].tobytes(), setting
+    assert ledger(home).spent().uploads == 1
+
+
+def other(name: str, value: Scalar) -> Scalar:
+    """Return another value of a setting."""
+    words = {"setting": "overlap", "aggregation": "mean", "agreed_columns": "0" * 64}
+    if isinstance(value, bool):
+        return not value
+    return words.get(name, "other") if isinstance(value, str) else value + 1
 
 
 def test_without_noise_uploads_stand_in_the_ledger(home: Path) -> None:
