@@ -103,8 +103,9 @@ def test_a_reason_that_quotes_the_coordinator_is_one_line(
     node: UserConfig = {"institution": "alba", "data-dir": str(tmp_path / "alba"), "worker": False}
     asked = settings(ldp="global-nodes").to_flower() | {setting: "odd\nINFO: all is well\x1b[2K"}
     reply = send(InProcessGrid(app, [node], asked), 1, MessageType.QUERY, Question().to_records())
-    assert reply.error.reason.startswith(f"{setting} is 'odd INFO: all is well [2K', expected one")
-    assert reply.error.reason in caplog.messages
+    reason = reply.error.reason or ""
+    assert reason.startswith(f"{setting} is 'odd INFO: all is well [2K', expected one")
+    assert reason in caplog.messages
 
 
 @pytest.mark.parametrize(

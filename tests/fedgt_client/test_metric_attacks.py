@@ -210,7 +210,7 @@ def stolen_shares(attacker: Attacker, unit: float, rounds: int = 1) -> NDArray[n
     model = {name: np.zeros_like(array) for name, array in attacker.initial(1).items()}
     model["head_norm.bias"][:] = _TINY
     changes = [attacker.update(1, n + 1, model).arrays["head.weight"] for n in range(rounds)]
-    mean = np.mean(changes, axis=(0, 2), dtype=np.float64)
+    mean = np.asarray(np.mean(changes, axis=(0, 2), dtype=np.float64))
     return np.asarray(1.0 / len(mean) + mean / (unit * _TINY), np.float64)
 
 

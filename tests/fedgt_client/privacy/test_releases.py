@@ -149,7 +149,8 @@ def test_settings_of_the_coordinator_alone_draw_nothing_again(home: Path) -> Non
     usual = RunConfig.build()
     for setting in sorted(NOT_OF_THE_UPLOAD - {"data-dir", "state-dir", "device"}):
         name = setting.replace("-", "_")
-        again, _ = play(opened(home, **{name: other(name, getattr(usual, name))}), 1)
+        changed: dict[str, Any] = {name: other(name, getattr(usual, name))}
+        again, _ = play(opened(home, **changed), 1)
         assert again[GLOBAL_NODES].tobytes() == first[GLOBAL_NODES].tobytes(), setting
     assert ledger(home).spent().uploads == 1
 
