@@ -225,6 +225,7 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
     """Two uploads of ε = 4 fit, whoever asks for them."""
     node = NodeConfig(institution="alba", data_dir=str(home / "data"))
     sent = []
+    exchanged: dict[str, Scalar] = {"label_privacy": "randomised-response", "label_epsilon": 8.0}
     attempts: list[tuple[str, str, dict[str, Scalar]]] = [
         ("run", "00000001", {}),
         ("run", "00000002", {}),  # the same round of the same name again
@@ -232,6 +233,7 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
         ("run", "00000002", {"state_dir": str(home / "elsewhere")}),
         ("run", "00000001", {"seed": 7, "wire_precision": "float32"}),
         ("run", "00000001", {"ldp_norm": "l1"}),  # another unit, and less noise for it
+        ("labels", "00000004", {"ldp": "off", "method": "fedavg", **exchanged}),  # or labels alone
     ]
     for number, (run, token, changed) in enumerate(attempts):
         asked: dict[str, Scalar] = {"ldp": "global-nodes", "privacy_budget": 9.0, **changed}
@@ -241,7 +243,7 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
         if number == 2:  # the institution loses the state of all runs, not its ledger
             for folder in ("default", "elsewhere"):
                 shutil.rmtree(home / "state" / folder)
-    assert sent == [True, True, False, False, False, False]
+    assert sent == [True, True, False, False, False, False, False]
 
 
 def test_a_link_more_does_not_evade_a_budget(home: Path) -> None:
