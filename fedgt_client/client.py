@@ -34,9 +34,11 @@ from fedgt_client.run_record import RunRecord, check_same_data
 from fedgt_client.state import KEPT, InMemoryState, SavedRound, StateStore
 from shared.config import RunConfig
 from shared.errors import ChangedDataError, FedGTError
+from shared.text import plain_line
 from shared.version import installed_version
 from shared.wire import (
     KEPT_OWN,
+    LONGEST_LINE,
     NUM_EXAMPLES,
     WEIGHTS,
     Arrays,
@@ -262,15 +264,29 @@ class FedGTClient(NumPyClient):
             )
 
     def _named(self, parameters: NDArrays) -> Arrays:
-        """Return arrays by name."""
+        """Return arrays by name; raise FedGTError for any that are not exchanged."""
         if isinstance(parameters, NamedArrays):
-            return parameters.as_dict()
+            received = parameters.as_dict()
+            self._check_exchanged(received)
+            return received
         names = list(self._profile.parameters)
         if len(parameters) != len(names):
             raise FedGTError(
                 f"fit got {len(parameters)} arrays, expected the {len(names)} of get_parameters"
             )
         return dict(zip(names, parameters, strict=True))
+
+    def _check_exchanged(self, received: Arrays) -> None:
+        """Refuse what this method does not receive: a personal layer is nobody else's to set."""
+        shapes = self._profile.parameters
+        for name, array in received.items():
+            shown = plain_line(name, LONGEST_LINE)
+            if name not in shapes and name not in self._method.uploads:
+                raise FedGTError(f"a message holds '{shown}', which is not exchanged")
+            if name in shapes and list(array.shape) != shapes[name]:
+                raise FedGTError(
+                    f"a message's '{shown}' has shape {list(array.shape)}, expected {shapes[name]}"
+                )
 
     def _check_data(self) -> None:
         """Refuse data that was put in the place of what the run began with."""

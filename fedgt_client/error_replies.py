@@ -7,9 +7,11 @@ from flwr.app import Message
 
 from shared.errors import ConfidentialError, FedGTError
 from shared.flower import error_reply
-from shared.text import without_paths
+from shared.text import plain_line, without_paths
 
 logger = logging.getLogger(__name__)
+
+_LONGEST = 4000  # characters of a reason: a refusal lists every problem
 
 
 def reply_or_error(
@@ -26,8 +28,9 @@ def reply_or_error(
         logger.error("%s", error)
         return error_reply(message, str(error) if simulated else error.told)
     except FedGTError as error:
-        logger.error("%s", error)
-        return error_reply(message, str(error) if simulated else without_paths(str(error)))
+        line = plain_line(str(error), _LONGEST)  # it may quote what the coordinator wrote
+        logger.error("%s", line)
+        return error_reply(message, line if simulated else without_paths(line))
     except OSError as error:  # a disk, folder or socket, which somebody here can repair
         logger.error("%s", error)
         if simulated:

@@ -23,7 +23,7 @@ from shared.wire import (
 
 # Weakest first.
 _LDP = ("off", "global-nodes", "all")
-_TOLERANCE = 1e-9  # relative, of a budget that was computed
+_TOLERATED = 1 + 1e-9  # of a budget that was computed, for rounding
 
 ShareMetrics = Literal["none", "rounded", "noised", "exact"]
 
@@ -235,13 +235,13 @@ class Policy(BaseModel):
             yield Problem("ldp", config.ldp, enough, "ldp")
         if sent and self.max_label_epsilon:
             yield from self._label_privacy(config)
-        if config.ldp == "off":
-            return
-        epsilon = _epsilon(config)
-        if sent and epsilon > self.max_epsilon * (1 + _TOLERANCE):
+        has_noise = config.ldp != "off"
+        if has_noise and sent and (epsilon := _epsilon(config)) > self.max_epsilon * _TOLERATED:
             strength = f"{config.ldp_noise:g} with ldp-clip {config.ldp_clip:g}, ε {epsilon:g}"
             yield Problem("ldp-noise", strength, f"ε at most {self.max_epsilon:g}", "max-epsilon")
-        if config.ldp_noise_seed >= 0 and not self.noise_seed:
+        # The noise of labels and of gradients is drawn with this seed, too.
+        has_noise |= config.label_privacy != "off"
+        if has_noise and config.ldp_noise_seed >= 0 and not self.noise_seed:
             yield Problem(
                 "ldp-noise-seed", str(config.ldp_noise_seed), "-1, nobody's", "noise-seed"
             )

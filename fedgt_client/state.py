@@ -124,14 +124,15 @@ class StateStore:
             kept.path.unlink(missing_ok=True)
 
     def keep_if_best(self, round_number: int, metric: str, *, smaller: bool = False) -> None:
-        """Keep the model after ``round_number`` if its logged ``metric`` is the best so far.
+        """Keep the model after ``round_number`` if none had a better logged ``metric`` so far.
 
-        Without a measurement the last round counts as the best.
+        Of equal ones the last, which has learned longer: few validation nodes often tell no
+        difference. Without a measurement the last round counts as the best.
         """
         kept, sign = self.best(), -1.0 if smaller else 1.0
         before = self.metrics_of(kept.round_number).get(metric) if kept else None
         now = self.metrics_of(round_number).get(metric)
-        if before is None or (now is not None and sign * now > sign * before):
+        if before is None or (now is not None and sign * now >= sign * before):
             self.keep_best(round_number)
 
     def load_best(self) -> dict[str, Array] | None:

@@ -14,10 +14,28 @@ from shared.wire import UPLOAD_WITHHELD
 
 logger = logging.getLogger(__name__)
 
-# Settings that do not change what an upload is.
-_NOT_OF_THE_UPLOAD = {
+# Settings that do not change what an upload is: of the coordinator's own work, of public data and
+# of the institution's machine. Else who changes one of them would get another draw of a round.
+NOT_OF_THE_UPLOAD = {
+    "dataset",
+    "setting",
+    "data-dir",
     "resume",
+    "replace",
+    "checkpoints",
     "results-dir",
+    "min-institutions",
+    "start-institutions",
+    "agreed-columns",
+    "round-deadline",
+    "give-up-after",
+    "models-memory-mb",
+    "tau",
+    "aggregation",
+    "compare-updates",
+    "centre-fingerprints",
+    "denoise-similarity",
+    "agreeing-only",
     "state-dir",
     "threads",
     "worker-idle",
@@ -133,7 +151,7 @@ class Releases:
 
 
 def _run_key(config: RunConfig, digest: str) -> str:
-    settings = {k: v for k, v in config.to_flower().items() if k not in _NOT_OF_THE_UPLOAD}
+    settings = {k: v for k, v in config.to_flower().items() if k not in NOT_OF_THE_UPLOAD}
     return hashlib.sha256((digest + json.dumps(settings, sort_keys=True)).encode()).hexdigest()
 
 

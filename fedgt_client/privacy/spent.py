@@ -41,13 +41,18 @@ class Spent:
         return self._epsilon(unit, self.counts[unit])
 
     def epsilon_with(self, release: Release) -> float:
-        """Return the largest ε of any unit that ``release`` concerns, if it were added."""
-        largest = 0.0
-        for unit in _UNITS:
-            if worst_loss(release, unit):
-                counts = self.counts[unit] + Counter(self._next_losses(release, unit))
-                largest = max(largest, self._epsilon(unit, counts))
-        return largest
+        """Return what a budget is compared with, if ``release`` were added.
+
+        That is ε of what is uploaded and ε of one label together: a budget that values have spent
+        is not there for uploads in which labels alone are protected, nor the reverse.
+        """
+        found = {
+            unit: self._epsilon(unit, self.counts[unit] + Counter(self._next_losses(release, unit)))
+            for unit in _UNITS
+            # Of the upload as a whole only where that is promised: it has far too many values.
+            if unit != "upload" or worst_loss(release, unit)
+        }
+        return max(found["coordinate"], found.get("upload", 0.0)) + found["label"]
 
     def _next_losses(self, release: Release, unit: Unit) -> list[Loss]:
         """Return what a release adds to a unit; what was drawn before adds nothing."""

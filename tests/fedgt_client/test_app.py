@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from flwr.app import Message, MessageType, RecordDict, UserConfig
 
@@ -91,6 +92,35 @@ def test_an_institution_that_cannot_answer_says_why(tmp_path: Path) -> None:
         # In words: where its data is, is nobody else's business.
         assert re.search(r"^\(a path\) holds no graph", reply.error.reason or "")
         assert "/" not in (reply.error.reason or "")
+
+
+@pytest.mark.parametrize("setting", ["method", "sampler"])
+def test_a_reason_that_quotes_the_coordinator_is_one_line(
+    setting: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or it would forge lines of the institution's log, and of what its record shows."""
+    two_groups().save(tmp_path / "alba")
+    node: UserConfig = {"institution": "alba", "data-dir": str(tmp_path / "alba"), "worker": False}
+    asked = settings(ldp="global-nodes").to_flower() | {setting: "odd\nINFO: all is well\x1b[2K"}
+    reply = send(InProcessGrid(app, [node], asked), 1, MessageType.QUERY, Question().to_records())
+    reason = reply.error.reason or ""
+    assert reason.startswith(f"{setting} is 'odd INFO: all is well [2K', expected one")
+    assert reason in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [
+        ("nobody.knows.it", "a message holds 'nobody.knows.it', which is not exchanged"),
+        ("head.bias", "a message's 'head.bias' has shape [1], expected [2]"),
+    ],
+)
+def test_arrays_that_are_not_exchanged(array: str, reason: str, tmp_path: Path) -> None:
+    bank = grid(tmp_path)
+    model = introduce(bank, 1, want_initial=True).initial
+    content = Instruction(1, model | {array: np.zeros(1, np.float32)}).to_records()
+    reply = send(bank, 1, MessageType.TRAIN, content)
+    assert reply.error.reason == reason
 
 
 def test_damaged_data_is_not_described(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def test_a_round_that_was_not_measured_is_not_better(store: StateStore) -> None:
     assert best_after(store, [0.5, None, 0.4]) == 1
 
 
-def test_the_first_of_the_largest(store: StateStore) -> None:
-    assert best_after(store, [0.5, 0.7, 0.6, 0.7, 0.1, 0.2]) == 2
+def test_the_last_of_the_largest(store: StateStore) -> None:
+    assert best_after(store, [0.5, 0.7, 0.6, 0.7, 0.1, 0.2]) == 4
 
 
 def test_the_smallest_loss(store: StateStore) -> None:
@@ -70,7 +70,7 @@ def test_predictions_are_of_the_institutions_own_best_round(
         metrics = train_under(none, kit, 6, best=1, lr=0.05, ldp="global-nodes")
     assert all(name.startswith("epsilon") for found in metrics.values() for name in found)
     measured = logged(kit)
-    best = 1 + measured.index(max(measured))
+    best = len(measured) - measured[::-1].index(max(measured))
     model = load_model(kit)
     assert model.round_number == best
     assert f"round {best}, the best of its own validation" in model.describe()

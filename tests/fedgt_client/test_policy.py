@@ -31,6 +31,14 @@ STOLEN: dict[str, tuple[dict[str, Scalar], str]] = {
         {"ldp-noise-seed": 7},
         "ldp-noise-seed = 7, allowed: -1, nobody's ([policy] noise-seed)",
     ),
+    "a known seed of the noise on gradients": (
+        {"method": "fedavg", "label-privacy": "dp-sgd", "ldp-noise-seed": 7},
+        "ldp-noise-seed = 7, allowed: -1, nobody's ([policy] noise-seed)",
+    ),
+    "ever other draws of exchanged labels": (
+        {"method": "fedavg", "label-privacy": "randomised-response", "ldp-noise-seed": 7},
+        "ldp-noise-seed = 7, allowed: -1, nobody's ([policy] noise-seed)",
+    ),
     "class shares": (
         {"similarity": "label"},
         "similarity = label, which uploads label_distribution, allowed: weights, global_nodes, "

@@ -148,7 +148,7 @@ def test_private_steps_are_not_taken_again(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"tau": 4.0}, {"gradient_clip": 0.5}, {"wire_precision": "float32"}]
+    "changed", [{"lr": 0.5}, {"gradient_clip": 0.5}, {"wire_precision": "float32"}]
 )
 def test_private_steps_are_not_drawn_again_under_other_settings(
     home: Path, changed: dict[str, Scalar]

@@ -18,7 +18,8 @@ from fedgt_client.node import NodeConfig
 from fedgt_client.policy import Policy
 from fedgt_client.privacy.ledger import Ledger, read_entries
 from fedgt_client.privacy.outbound import SentReply, record_reply
-from shared.config import Scalar
+from fedgt_client.privacy.releases import NOT_OF_THE_UPLOAD
+from shared.config import RunConfig, Scalar
 from shared.errors import FedGTError
 from shared.wire import GLOBAL_NODES, Arrays
 from tests.fedgt_client.graphs import settings, two_groups
@@ -143,6 +144,25 @@ def test_the_same_round_with_other_settings_is_another_release(home: Path) -> No
     assert metrics["epsilon_coordinate_total"] == pytest.approx(6.0, rel=0.01)
 
 
+def test_settings_of_the_coordinator_alone_draw_nothing_again(home: Path) -> None:
+    first, _ = play(opened(home), 1)
+    usual = RunConfig.build()
+    for setting in sorted(NOT_OF_THE_UPLOAD - {"data-dir", "state-dir", "device"}):
+        name = setting.replace("-", "_")
+        changed: dict[str, Any] = {name: other(name, getattr(usual, name))}
+        again, _ = play(opened(home, **changed), 1)
+        assert again[GLOBAL_NODES].tobytes() == first[GLOBAL_NODES].tobytes(), setting
+    assert ledger(home).spent().uploads == 1
+
+
+def other(name: str, value: Scalar) -> Scalar:
+    """Return another value of a setting."""
+    words = {"setting": "overlap", "aggregation": "mean", "agreed_columns": "0" * 64}
+    if isinstance(value, bool):
+        return not value
+    return words.get(name, "other") if isinstance(value, str) else value + 1
+
+
 def test_without_noise_uploads_stand_in_the_ledger(home: Path) -> None:
     play(opened(home, ldp="off"), 1)
     play(opened(home, run="avg", method="fedavg", ldp="off"), 1)
@@ -205,6 +225,7 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
     """Two uploads of ε = 4 fit, whoever asks for them."""
     node = NodeConfig(institution="alba", data_dir=str(home / "data"))
     sent = []
+    exchanged: dict[str, Scalar] = {"label_privacy": "randomised-response", "label_epsilon": 8.0}
     attempts: list[tuple[str, str, dict[str, Scalar]]] = [
         ("run", "00000001", {}),
         ("run", "00000002", {}),  # the same round of the same name again
@@ -212,6 +233,7 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
         ("run", "00000002", {"state_dir": str(home / "elsewhere")}),
         ("run", "00000001", {"seed": 7, "wire_precision": "float32"}),
         ("run", "00000001", {"ldp_norm": "l1"}),  # another unit, and less noise for it
+        ("labels", "00000004", {"ldp": "off", "method": "fedavg", **exchanged}),  # or labels alone
     ]
     for number, (run, token, changed) in enumerate(attempts):
         asked: dict[str, Scalar] = {"ldp": "global-nodes", "privacy_budget": 9.0, **changed}
@@ -221,7 +243,7 @@ def test_neither_names_nor_tokens_nor_folders_evade_a_budget(home: Path) -> None
         if number == 2:  # the institution loses the state of all runs, not its ledger
             for folder in ("default", "elsewhere"):
                 shutil.rmtree(home / "state" / folder)
-    assert sent == [True, True, False, False, False, False]
+    assert sent == [True, True, False, False, False, False, False]
 
 
 def test_a_link_more_does_not_evade_a_budget(home: Path) -> None:
