@@ -58,7 +58,7 @@ def main(grid: Grid, context: Context) -> None:
     if is_simulated(grid):
         result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     else:
-        with turn(coordinator_folder(), name):
+        with turn(coordinator_folder(), folder):
             result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     logger.info(
         "test accuracy %s%s at round %d%s; results in %s",
