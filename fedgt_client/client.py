@@ -201,10 +201,11 @@ class FedGTClient(NumPyClient):
             )
         self._check_data()
         self._restore(round_number, int(config.get("last-round", 0)))
+        best_round = int(config.get("best-round", 0))
         if not self._sharing.chooses_itself:
-            self._store.keep_best(int(config.get("best-round", 0)))
+            self._store.keep_best(best_round)
         if config.get("finish", False):
-            self._log_result()
+            self._log_result(best_round)
             return NamedArrays({}), 0, {}
         if sent := self._releases.again(round_number):
             return _reply(sent)
@@ -218,7 +219,7 @@ class FedGTClient(NumPyClient):
         self._in_memory = self._store.save(round_number, state)
         measured = {k: v for k, v in result.metrics.items() if math.isfinite(v)}
         self._store.log_metrics(round_number, measured)
-        if self._sharing.chooses_itself:
+        if self._chooses_itself(best_round):
             metric = selection_metric(self._select_by)
             smaller = smaller_is_better(self._select_by)
             self._store.keep_if_best(round_number, metric, smaller=smaller)
@@ -250,14 +251,21 @@ class FedGTClient(NumPyClient):
         if more := sorted(upload.keys() - declared):
             raise FedGTError(f"the method uploads {more[0]!r}, which it does not declare")
 
-    def _log_result(self) -> None:
+    def _chooses_itself(self, best_round: int) -> bool:
+        """Tell whether this institution keeps the model that is best by its own validation.
+
+        Also where it joined after the run's best round, of which it has none.
+        """
+        return self._sharing.chooses_itself or 0 < best_round < self._store.first_round()
+
+    def _log_result(self, best_round: int) -> None:
         """Tell the institution what its best model is worth, and where it is."""
         if best := self._store.best():
             logger.info(
                 "%s: run %s is over; best model %sof round %d (%s) in %s; 'fedgt predict' uses it",
                 self.institution,
                 self._run,
-                "by its own validation " if self._sharing.chooses_itself else "",
+                "by its own validation " if self._chooses_itself(best_round) else "",
                 best.round_number,
                 _measured_text(self._store.metrics_of(best.round_number)),
                 best.path,

@@ -157,6 +157,14 @@ class StateStore:
         with naming(path), path.open("a") as stream:
             stream.write(line + "\n")
 
+    def first_round(self) -> int:
+        """Return the first round that was logged; 0 where none was."""
+        path = self.folder / "metrics.jsonl"
+        if path.exists():
+            with path.open("rb") as stream, suppress(ValueError, TypeError, KeyError):
+                return int(json.loads(stream.readline())["round"])
+        return 0
+
     def metrics_of(self, round_number: int) -> dict[str, float]:
         """Return a round's metrics as they were logged last; empty where they were not."""
         path = self.folder / "metrics.jsonl"

@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 app = ServerApp()
 
+# Flower's last words, of several lines: the reason was said just before.
+_FAILED = "Exit Code: 201"
+
 
 def show_log() -> None:
     """Print the coordinator's log lines, once.
@@ -32,14 +35,16 @@ def show_log() -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(message)s"))
         ours.addHandler(handler)
-        logging.getLogger("flwr").addFilter(_OneLine())
+        logging.getLogger("flwr").addFilter(OneLine())
 
 
-class _OneLine(logging.Filter):
+class OneLine(logging.Filter):
     """Says errors that a user can correct in one line, in Flower's log as well."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Take the traceback out of such a record, and keep it."""
+        """Take the traceback out of such a record, and what Flower says after it of no use."""
+        if str(record.msg).startswith(_FAILED):
+            return False
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, FedGTError):
             record.msg, record.args, record.exc_info = f"the run failed: {error}", (), None
@@ -59,7 +64,7 @@ def main(grid: Grid, context: Context) -> None:
         result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     else:
         limit_pulling(config.round_deadline)
-        with turn(coordinator_folder(), name):
+        with turn(coordinator_folder(), folder):
             result = RoundLoop(grid, FedGTStrategy(config), folder).run()
     logger.info(
         "test accuracy %s%s at round %d%s; results in %s",

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fedgt_server.lock import is_locked
+from shared.errors import FedGTError
+
 logger = logging.getLogger(__name__)
 
 _POLL = 1.0  # seconds
@@ -18,12 +21,28 @@ _AGAIN = 300.0  # seconds until the log says again that the run is waiting
 
 
 @contextmanager
-def turn(folder: Path, name: str) -> Iterator[None]:
-    """Wait until no other run is under way, and hold the next ones up during the block."""
+def turn(folder: Path, run: Path) -> Iterator[None]:
+    """Wait until no other run is under way, and hold the next ones up during the block.
+
+    Parameters
+    ----------
+    folder : of the coordinator
+    run : the run's own folder
+
+    Raises
+    ------
+    FedGTError
+        When the run that is under way is this very one: it was started twice at the same time.
+    """
+    name = run.name
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "run.lock").open("a+") as stream:
         said = -_AGAIN
         while not _lock(stream.fileno()):
+            if is_locked(run):
+                raise FedGTError(
+                    f"the run '{name}' is under way already: 'fedgt follow {name}' shows it"
+                )
             if time.monotonic() - said >= _AGAIN:
                 said = time.monotonic()
                 stream.seek(0)

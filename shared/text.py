@@ -41,5 +41,6 @@ def plain_line(text: str, longest: int) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return what to say after an unknown name: the known one that is most like it, or all."""
     names = list(known)
-    found = get_close_matches(word, names, n=1)
+    longer = [name for name in names if len(word) > 2 and word in name]
+    found = get_close_matches(word, names, n=1) or longer
     return f"did you mean '{found[0]}'?" if found else f"there are: {', '.join(names)}"

@@ -123,7 +123,7 @@ def register(
     json: Json = False,
 ) -> None:
     """Register the kit's keys at the running SuperLink, and take the revoked ones out."""
-    done = asdict(register_keys(kit))
+    done = asdict(register_keys(kit, _say_waiting))
     if json:
         print_json(done)
         return
@@ -132,6 +132,10 @@ def register(
         [name, labels[how], mark] for how, marks in done.items() for name, mark in marks.items()
     ]
     print_table("Keys at the SuperLink", ["institution", "", "fingerprint"], rows)
+
+
+def _say_waiting(seconds: float) -> None:
+    _print_note(f"waiting for the SuperLink, {seconds:.0f} s at most")
 
 
 @app.command()

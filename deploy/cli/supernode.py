@@ -40,12 +40,15 @@ def main() -> None:
     except FedGTError as error:
         print(f"fedgt-supernode: {error}", file=sys.stderr)
         _end(2)
+    except SystemExit as end:
+        # As after Ctrl-C. Flower has cleaned up; Python's own end may wait for ever for a channel
+        # that is connecting again, whose thread is gone by then.
+        _end(end.code if isinstance(end.code, int) else 1)
     except Exception as error:
         if reason := lost_connection(error):
             print(f"fedgt-supernode: the connection has ended: {reason}", file=sys.stderr)
         else:
             traceback.print_exc()
-    # A requested end raises SystemExit and does not come here.
     _end(1)
 
 

@@ -95,7 +95,9 @@ def check_admission(kit: InstitutionKit) -> Check:
             remedy = "send node.pub to the coordinator, who then runs register.sh"
             return failed(name, "the coordinator does not know this key, or revoked it", remedy)
         case Admission.clocks_differ:
-            return failed(name, "the clocks differ too much", "set this machine's clock (NTP)")
+            by = f": {answer.message}" if answer.message else ""
+            remedy = "have NTP set this machine's clock, or the coordinator's where that is wrong"
+            return failed(name, f"the clocks differ too much{by}", remedy)
         case Admission.refused:
             remedy = "ask the coordinator; flwr must have the same version on both sides"
             return failed(name, f"the coordinator answers: {answer.message}", remedy)

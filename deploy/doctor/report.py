@@ -1,10 +1,11 @@
 """All checks of a kit, in the order in which to fix what they find."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.doctor import coordinator, local, network
-from deploy.doctor.check import Check
+from deploy.doctor.check import Check, State
 from deploy.doctor.kit import CoordinatorKit, InstitutionKit
 from shared.errors import FedGTError
 
@@ -19,9 +20,18 @@ def examine(folder: Path, only: str = "") -> list[Check]:
         return [check for names in asked for check in asked[names]()]
     for names in asked:
         if only in names:
-            return [check for check in asked[names]() if check.name == only]
+            return [_alone(asked[names](), only)]
     known = ", ".join(name for names in asked for name in names)
     raise FedGTError(f"--only {only}: there is no such check; there are: {known}")
+
+
+def _alone(checks: list[Check], name: str) -> Check:
+    """Return the check called ``name``; one that was not made, with what failed before it."""
+    asked = next(check for check in checks if check.name == name)
+    before = next((check for check in checks if check.state is State.failed), None)
+    if asked.state is State.skipped and before:
+        return replace(asked, finding=f"not asked: {before.finding}", remedy=before.remedy)
+    return asked
 
 
 def _institution(folder: Path) -> dict[tuple[str, ...], CheckCall]:

@@ -103,8 +103,12 @@ def stop_run(kit: Path, name: str) -> ListedRun:
         When it is over already, or there is none of the name.
     """
     with connect_control(kit) as client:
-        run = find_run(client.runs(), name, under_way=True)
-        client.stop_run(run.run_id)
+        runs = client.runs()
+        run = find_run(runs, name, under_way=True)
+        for one in runs:
+            # All of its name: one that was started twice waits for its turn, and would then begin.
+            if one.name == run.name and not one.is_over:
+                client.stop_run(one.run_id)
     _close_journal(_folder(kit, run))
     return run
 

@@ -20,7 +20,12 @@ from shared.text import plain_line
 NO_HEARTBEAT = 0.0
 # The header of the answer: since when, and from where, a supernode with this key is connected.
 CONNECTED = "fedgt-connected"
-_LONGEST = 200  # characters of it
+_LONGEST = 200  # characters of what the coordinator says
+
+
+def clock_text(ahead: float) -> str:
+    """Say how a clock differs from another, by the seconds that it is ahead of it."""
+    return f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
 
 
 class Admission(StrEnum):
@@ -74,5 +79,6 @@ def _admission(status: grpc.StatusCode, details: str) -> tuple[Admission, str]:
     if error and error.code == ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED:
         return Admission.unknown, message
     if status is grpc.StatusCode.UNAUTHENTICATED and "timestamp" in details:
-        return Admission.clocks_differ, message
+        # Without a word from Flower's own SuperLink.
+        return Admission.clocks_differ, plain_line(message.partition(": ")[2], _LONGEST)
     return Admission.refused, message

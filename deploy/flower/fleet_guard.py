@@ -5,9 +5,12 @@ a request for the sender's. It also logs an error for the question that ``fedgt 
 """
 
 import threading
+from collections.abc import Callable
+from datetime import datetime
 from logging import INFO, WARNING
 from typing import Any
 
+import grpc
 from flwr.common.serde import run_to_proto
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, ActivateNodeResponse
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest, SendNodeHeartbeatResponse
@@ -15,12 +18,15 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.run_pb2 import GetRunRequest, GetRunResponse
 from flwr.supercore import log
 from flwr.supercore.constant import NodeStatus
+from flwr.supercore.date import now
 from flwr.supercore.error import ApiErrorCode, FlowerError
 
-from deploy.flower.fleet import CONNECTED, NO_HEARTBEAT
+from deploy.flower.fleet import CONNECTED, NO_HEARTBEAT, clock_text
 from deploy.flower.patching import module
 
 _PUBLIC_KEY = "flwr-public-key-bin"
+_TIMESTAMP = "flwr-timestamp"
+_WRONG_CLOCK = "Invalid timestamp"  # Flower's answer, after it has checked the signature
 _UNKNOWN = "an address that is not known yet"
 _LONGEST_KEY = 200  # characters of a key that are logged; those of ours have 160
 
@@ -111,10 +117,37 @@ def fleet_guard(servicer: Any) -> Any:
     return FleetGuard
 
 
+def clock_guard(
+    terminator: Callable[..., grpc.RpcMethodHandler],
+) -> Callable[..., grpc.RpcMethodHandler]:
+    """Return Flower's function that ends a request, which says how far a clock is off."""
+
+    def terminate(message: str, *arguments: Any) -> grpc.RpcMethodHandler:
+        if message != _WRONG_CLOCK:
+            return terminator(message, *arguments)
+
+        def refuse(_: Any, context: Any) -> None:
+            off = clock_text(_seconds_ahead(context))
+            where = _address(context)
+            log(WARNING, "a supernode at %s is refused: its clock is %s this one", where, off)
+            details = f"{message}: this clock is {off} the coordinator's"
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, details)
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+    return terminate
+
+
 def _refusal(for_the_log: str, for_the_supernode: str) -> FlowerError:
     return FlowerError(
         ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED, for_the_log, for_the_supernode or None
     )
+
+
+def _seconds_ahead(context: Any) -> float:
+    """Return by how much the sender's clock is ahead of this one; what it says was parsed once."""
+    said = dict(context.invocation_metadata())[_TIMESTAMP]
+    return (datetime.fromisoformat(said) - now()).total_seconds()
 
 
 def _sender_key(context: Any) -> bytes:

@@ -18,7 +18,7 @@ from flwr.common.constant import (
 from flwr.supercore import log
 from flwr.supercore.address import resolve_bind_address
 
-from deploy.flower.fleet_guard import fleet_guard
+from deploy.flower.fleet_guard import clock_guard, fleet_guard
 from deploy.flower.operator_guard import OperatorGuard
 from deploy.flower.patching import module, replace
 from deploy.flower.superexec import App, new_secret, start_superexec
@@ -90,6 +90,9 @@ def run_superlink(operator_secret: Callable[[], bytes]) -> None:
         FleetServicer=fleet_guard(program.FleetServicer),
         get_uvicorn_log_config=without_access_lines(program.get_uvicorn_log_config),
     )
+    authentication = module("flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor")
+    terminator = authentication._unary_unary_rpc_terminator
+    replace(authentication, _unary_unary_rpc_terminator=clock_guard(terminator))
     replace(service, create_app=create_guarded)
     sql = module("flwr.supercore.sql_mixin")
     replace(sql, SQLITE_PRAGMAS=tuple((dict(sql.SQLITE_PRAGMAS) | _PRAGMAS).items()))

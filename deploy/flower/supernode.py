@@ -1,5 +1,6 @@
 """Flower's supernode, which passes approved code on and asks its superexec for a secret."""
 
+import logging
 import os
 import subprocess
 import threading
@@ -101,7 +102,11 @@ def run_supernode(
         config.node_config = ours.node_config
         pull = with_approval(connection, ours.refusal, ours.listener)
         replace(connection, _pull_and_store_message=with_listener(pull, ours.listener))
-        replace(channel, HeartbeatSender=heard_by(ours.listener, channel.HeartbeatSender))
+        replace(
+            channel,
+            HeartbeatSender=heard_by(ours.listener, channel.HeartbeatSender),
+            _format_connection_error=connection_error,
+        )
         if config.isolation == ISOLATION_MODE_SUBPROCESS:
             name = ours.node_config.get("institution") or config.port
             tls = make_tls(get_flwr_home() / f"runtime-{name}", config.host)
@@ -125,7 +130,29 @@ def run_supernode(
         start(**arguments)
 
     replace(program, _parse_supernode_lifespan_config=configure, start_client_internal=connect)
+    logging.getLogger("flwr").addFilter(OneLineExit())
     program.flower_supernode()
+
+
+class OneLineExit(logging.Filter):
+    """Shortens Flower's last words, of several lines and an address to read on, to their reason."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten such a record, and keep it."""
+        first, _, rest = str(record.msg).partition("\n")
+        if first.startswith("Exit Code: ") and rest:
+            record.msg = rest.partition("\n")[0]
+        return True
+
+
+def connection_error(error: Exception) -> str:
+    """Say in one line why there is no connection to the coordinator."""
+    reason = str(error)
+    if isinstance(error, grpc.RpcError):
+        details = error.details() or error.code().name
+        refusal = FlowerError.from_json(details)
+        reason = (refusal.public_details or refusal.message) if refusal else details
+    return f"no connection to the coordinator: {' '.join(reason.split())}"
 
 
 def _end_with(process: "subprocess.Popen[bytes]") -> None:

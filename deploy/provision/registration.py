@@ -5,6 +5,7 @@ has which key, and so cannot be run twice or undone by name.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from deploy.flower.control import ControlClient, connect_control
 from deploy.provision.pki import fingerprint
 from deploy.provision.registered_keys import RegisteredKeys
 
-_ATTEMPTS = 8
+_ATTEMPTS = 20
 _PAUSE = 2.0  # seconds
 
 
@@ -28,23 +29,30 @@ class RegistrationChanges:
     removed: dict[str, str] = field(default_factory=dict)
 
 
-def register(kit: Path) -> RegistrationChanges:
-    """Register the kit's keys at its SuperLink, and unregister the revoked ones."""
+def register(kit: Path, on_wait: Callable[[float], None]) -> RegistrationChanges:
+    """Register the kit's keys at its SuperLink, and unregister the revoked ones.
+
+    Waits for one that was just started; ``on_wait`` is told once, for how many seconds at most.
+    """
     with connect_control(kit) as client:
-        return _register_with_retries(RegisteredKeys(kit), client)
+        return _register_with_retries(RegisteredKeys(kit), client, on_wait)
 
 
-def _register_with_retries(keys: RegisteredKeys, client: ControlClient) -> RegistrationChanges:
-    """Wait for a SuperLink that was just started: for its port, and then for its database."""
-    for _ in range(_ATTEMPTS - 1):
+def _register_with_retries(
+    keys: RegisteredKeys, client: ControlClient, on_wait: Callable[[float], None]
+) -> RegistrationChanges:
+    """Wait for the SuperLink's port, and then for its database."""
+    for attempt in range(_ATTEMPTS):
         try:
             return _register(keys, client)
         except httpx.ConnectError:
-            time.sleep(_PAUSE)
+            pass
         except httpx.HTTPStatusError as error:
             if not error.response.is_server_error:
                 raise
-            time.sleep(_PAUSE)
+        if attempt == 0:
+            on_wait(_ATTEMPTS * _PAUSE)
+        time.sleep(_PAUSE)
     return _register(keys, client)
 
 

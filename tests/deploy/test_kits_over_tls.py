@@ -104,7 +104,7 @@ def test_a_federation_of_kits(tmp_path: Path) -> None:
         assert result.rounds == 2
 
         assert refused.wait(TIMEOUT) == 1
-        assert "Exit Code: 305" in unknown.log.read_text()
+        assert "no connection to the coordinator: Failed to activate" in unknown.log.read_text()
         assert "send node.pub to the coordinator" in unknown.log.read_text()
         for name, bank in banks.items():
             assert supernodes[name].poll() is None

@@ -281,3 +281,28 @@ def test_threads_are_as_the_institution_says(home: Path) -> None:
         FedGTClient.open(own, settings(threads=3), "run")  # not as the coordinator says
         assert torch.get_num_threads() == 2
     assert isinstance(settings(), RunConfig)
+
+
+def test_who_joins_after_the_best_round_has_a_model_too(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = opened(home)
+    sent = initial(client)
+    for number in (5, 6, 7):
+        play(client, number, sent, best=4)
+    with caplog.at_level("INFO"):
+        play(client, 8, {}, best=4, finish=True)
+    (log,) = home.rglob("metrics.jsonl")
+    measured = [json.loads(line)["val_accuracy"] for line in log.read_text().splitlines()]
+    best = 5 + measured.index(max(measured))
+    assert f"best model by its own validation of round {best}" in caplog.text
+
+
+def test_what_the_federation_chooses_later_counts(home: Path) -> None:
+    client = opened(home)
+    sent = initial(client)
+    for number in (5, 6, 7):
+        play(client, number, sent, best=4)
+    play(client, 8, {}, best=6, finish=True)
+    (model,) = home.rglob("best-*.safetensors")
+    assert model.name == "best-000006.safetensors"

@@ -36,6 +36,7 @@ OWN: dict[str, Scalar] = {"institution": "alba", "data-dir": "data"}
         ({**OWN, "policy": {"threads": 3}}, r"no key 'threads': it belongs above \[policy\]"),
         ({**OWN, "device": "gpu"}, "device is 'gpu' .*: expected auto, cpu, cuda or cuda:N"),
         ({**OWN, "threads": True}, "threads is True .*: expected a number"),
+        ({**OWN, "memory": 100}, "no key 'memory': did you mean 'memory-budget-mb'?"),
         ({**OWN, "sate-dir": "x"}, "no key 'sate-dir': did you mean 'state-dir'?"),
         ({**OWN, "threads": -1}, "threads is -1 in the node config: .*greater than or equal"),
         ({**OWN, "policy": "x"}, "policy is 'x' in the node config"),

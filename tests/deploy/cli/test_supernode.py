@@ -1,5 +1,7 @@
 """An institution's start script: it connects again after a fault, and ends where it is refused."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,3 +134,23 @@ def test_a_name_that_is_not_the_kits(kits: Path, tmp_path: Path, mark: ProcessMa
     assert answer.returncode == 2
     assert "node.toml says institution = 'bank-q', the kit is for 'bank-a'" in answer.stdout
     assert 'write institution = "bank-a" into node.toml' in answer.stdout
+
+
+_ENDS = """
+import atexit, sys, time
+from deploy.cli import supernode
+
+def ask_to_end(*_):
+    sys.exit(3)
+
+atexit.register(time.sleep, 600)  # as what Python waits for at its end
+sys.argv = ["fedgt-supernode"]
+supernode.run_supernode = ask_to_end
+supernode.main()
+"""
+
+
+def test_a_requested_end_waits_for_nothing() -> None:
+    """A channel that was connecting again when its supernode was stopped held it for ever."""
+    ended = subprocess.run([sys.executable, "-c", _ENDS], timeout=120)
+    assert ended.returncode == 3

@@ -1,6 +1,7 @@
 """What the coordinator answers the doctor: Flower's own Fleet API, in this process."""
 
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -13,12 +14,15 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from flwr.client.grpc_rere_client import node_auth_client_interceptor
 from flwr.common.constant import NOOP_FLWR_AID
+from flwr.server.superlink.fleet.grpc_rere import node_auth_server_interceptor
 from flwr.supercore.date import now
 
 from deploy.doctor.check import Check, State
 from deploy.doctor.kit import InstitutionKit
 from deploy.doctor.network import check_network
+from deploy.doctor.report import examine
 from deploy.engines.ports import free_ports
+from deploy.flower.fleet_guard import clock_guard
 from deploy.provision import pki
 from deploy.provision.kits import provision
 from tests.harness.fleet_api import add, fleet
@@ -70,6 +74,10 @@ def test_nobody_listens(kits: Path) -> None:
     found = ask(kits)
     assert states(found) == ["failed", "skipped", "skipped"]
     assert "start-superlink.sh" in found["port"].remedy
+    # Asked alone, as the start script does, the answer says why there is none.
+    [alone] = examine(kits / "bank-a", "admission")
+    assert (alone.state, alone.remedy) == (State.skipped, found["port"].remedy)
+    assert alone.finding == f"not asked: {found['port'].finding}"
 
 
 def test_an_unknown_host(kits: Path) -> None:
@@ -179,7 +187,32 @@ def test_a_wrong_clock(
     with fleet(kits, port) as state:
         add(state, kits, "bank-a")
         found = ask(kits)["admission"]
-    assert (found.state, found.remedy) == (State.failed, "set this machine's clock (NTP)")
+    # Flower's own SuperLink, of an earlier version, does not say more.
+    assert (found.state, found.finding) == (State.failed, "the clocks differ too much")
+    assert "have NTP set this machine's clock" in found.remedy
+
+
+@pytest.mark.parametrize(("seconds", "off"), [(60, "60 s ahead of"), (-600, "600 s behind")])
+def test_by_how_much_a_clock_is_wrong(
+    kits: Path,
+    port: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    seconds: int,
+    off: str,
+) -> None:
+    monkeypatch.setattr(
+        node_auth_client_interceptor, "now", lambda: now() + timedelta(seconds=seconds)
+    )
+    ours = clock_guard(node_auth_server_interceptor._unary_unary_rpc_terminator)
+    monkeypatch.setattr(node_auth_server_interceptor, "_unary_unary_rpc_terminator", ours)
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+    with fleet(kits, port) as state:
+        add(state, kits, "bank-a")
+        found = ask(kits)["admission"]
+    assert found.finding == f"the clocks differ too much: this clock is {off} the coordinator's"
+    said = f"a supernode at 127.0.0.1 is refused: its clock is {off} this one"
+    assert said in caplog.messages
 
 
 def test_no_key_to_ask_with(kits: Path, port: int) -> None:

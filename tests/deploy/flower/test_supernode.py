@@ -1,6 +1,8 @@
 """What the supernode does with the bundle of a run: Flower's own code, and its own state."""
 
 import hashlib
+import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.supercore.constant import TaskType
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.inflatable.inflatable_object import get_object_tree
@@ -21,7 +24,13 @@ from flwr.supernode.nodestate import NodeStateFactory
 from deploy.approval.approved_code import ApprovedCode
 from deploy.flower import supernode
 from deploy.flower.messages import assign_message_id, identify_as_superlink
-from deploy.flower.supernode import heard_by, lost_connection, with_approval
+from deploy.flower.supernode import (
+    OneLineExit,
+    connection_error,
+    heard_by,
+    lost_connection,
+    with_approval,
+)
 from shared.flower import is_app_error
 from tests.harness.bundles import changed_bundle, installed_bundle
 
@@ -122,6 +131,35 @@ def test_a_refused_heartbeat_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit):  # which ends the thread of heartbeats without a traceback
         heard_by(Heard(), HeartbeatSender)(refuse).heartbeat_fn()
     assert said == ["the coordinator refuses this supernode: UNAUTHENTICATED: Invalid node ID"]
+
+
+class Busy(Refusal):
+    def details(self) -> str:
+        code = ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED
+        return json.dumps(FlowerError(code, "", "another is\nconnected").to_json("failed"))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Refusal(), "Invalid node ID"),
+        (Busy(), "another is connected"),
+        (ValueError("no\nidea"), "no idea"),
+    ],
+)
+def test_who_is_not_let_in_reads_why_in_one_line(error: Exception, reason: str) -> None:
+    # As Flower ends a program: see flwr_exit.
+    text = f"Exit Code: 305\n{connection_error(error)}\nIt failed.\n\nRead: <https://x/305.html>"
+    record = logging.LogRecord("flwr", logging.ERROR, "", 0, text, (), None)
+    assert OneLineExit().filter(record)
+    assert record.getMessage() == f"no connection to the coordinator: {reason}"
+
+
+def test_other_lines_stay() -> None:
+    for text in ("Exit Code: 0", "one\ntwo"):
+        record = logging.LogRecord("flwr", logging.INFO, "", 0, text, (), None)
+        assert OneLineExit().filter(record)
+        assert record.getMessage() == text
 
 
 def test_a_lost_connection_is_told_from_other_errors() -> None:
