@@ -112,7 +112,10 @@ def _alone(institutions: Mapping[str, InstitutionRound]) -> str | None:
     )
     if not names:
         return None
-    return f"alone is better for {', '.join(names)}, which each predict by a model of their own"
+    predict = "which predicts by its own model"
+    if len(names) > 1:
+        predict = "which each predict by a model of their own"
+    return f"alone is better for {', '.join(names)}, {predict}"
 
 
 def _withheld(rounds: Sequence[RoundEvent]) -> list[str]:

@@ -5,6 +5,7 @@ Cells are compared without surrounding blanks; a cell of blanks is empty. In a c
 """
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,13 @@ _DATE = (
 # 1,234,567 or 12.5 %: a number as reports print it.
 _PRINTED = r"^[€$£¥]?\s?[+-]?[0-9]{1,3}([,' ]?[0-9]{3})*(\.[0-9]+)?\s?[%€$£¥]?$"
 _LEADING_ZERO = r"^0[0-9]"
+# What people and tools write, in any case, where a value is not known.
+_MARKS = pa.array(
+    [
+        *("na", "n/a", "#n/a", "nan", "nil", "none", "null", "\\n", "missing", "unknown"),
+        *("?", "-", "--", "."),
+    ]
+)
 _WHOLE_NUMBER = re.compile(r"(-?[0-9]+)(?:\.0+|,0)")
 # Doubles represent every whole number up to this one exactly.
 _EXACT = 2.0**53
@@ -138,6 +146,30 @@ def has_leading_zeros(text: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py())
 
 
+def marks_of_empty(text: pa.ChunkedArray) -> list[str]:
+    """Return the distinct texts that may stand for empty cells, such as NA, sorted."""
+    found = pc.is_in(pc.utf8_lower(text), value_set=_MARKS)
+    return sorted(pc.unique(text.filter(found)).to_pylist())
+
+
+def empty_options(marks: Sequence[str]) -> str:
+    """Return the options by which these texts are read as empty cells."""
+    return " ".join(f"--empty {shlex.quote(mark)}" for mark in marks)
+
+
+def numbers_with_marks(table: TableFile, text: pa.ChunkedArray) -> str | None:
+    """Return how to read a column of numbers and texts such as NA; None for another column."""
+    marks = marks_of_empty(text)
+    marked = pc.is_in(text, value_set=pa.array(marks, pa.string()))
+    rest = text.filter(pc.invert(marked)).drop_null()
+    commas = not table.decimal_comma and has_decimal_commas(rest)
+    if not marks or not len(rest) or not (commas or is_numeric_text(table, rest)):
+        return None
+    also = " --decimal-comma" if commas else ""
+    listed = " and ".join(repr(mark) for mark in marks)
+    return f"its cells are numbers but for {listed}: add {empty_options(marks)}{also}"
+
+
 def first_non_number(text: pa.ChunkedArray) -> int | None:
     """Return the first row whose text is neither empty nor a number."""
     return first_true(~to_numpy(pc.fill_null(pc.match_substring_regex(text, _NUMBER), True)))
@@ -207,8 +239,11 @@ def _parse_text(table: TableFile, name: str, text: pa.ChunkedArray) -> pa.Chunke
             raise FedGTError(f"{table.path}, column {name!r}: {error}") from None
         written = text[invalid].as_py()
         hint = ""
-        if table.decimal_comma:
-            hint = " with a decimal comma"
+        if marks := marks_of_empty(pa.chunked_array([[written]])):
+            options = empty_options(marks)
+            hint = f"; {options} of 'fedgt data import' reads it as an empty cell"
+        elif table.decimal_comma:
+            hint = " with a decimal comma, which all CSV files must have with --decimal-comma"
         elif re.match(_DECIMAL_COMMA, written):
             hint = "; --decimal-comma of 'fedgt data import' reads it"
         message = f"{quote_cell(written)} is not a number{hint}"

@@ -22,7 +22,7 @@ from fedgt_client.data.node_ids import duplicates_error, first_rows, parse_ids
 from fedgt_client.data.provenance import SUMMARY_FILE
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.data.table import TableFile
-from fedgt_client.data.table_files import open_table
+from fedgt_client.data.table_files import emptied, open_table
 from fedgt_client.data.table_import import IDS_FILE, Tables
 from fedgt_client.graph import UNLABELLED, Graph
 from shared.errors import FedGTError
@@ -92,7 +92,7 @@ class OwnData:
     def _opened(self, table: Table, called: str) -> TableFile:
         if isinstance(table, pa.Table):
             names = tuple(name.strip() for name in table.column_names)
-            return MemoryTable(Path(called), names, table)
+            return MemoryTable(Path(called), names, table, self.written.empty)
         return open_table(Path(table), self.written)
 
     def linked(self) -> NDArray[np.bool_]:
@@ -188,13 +188,15 @@ class MemoryTable(TableFile):
     """A pyarrow table in memory; ``path`` is what error messages call it."""
 
     table: pa.Table | None = None
+    empty: tuple[str, ...] = ()  # texts that stand for an empty cell
 
     def read(self, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
         """Return the named columns."""
         assert self.table is not None
         if not self.table.num_rows:
             raise FedGTError(f"{self.path} has columns but no rows")
-        return {name: self.table.column(self.names.index(name)) for name in names}
+        columns = {name: self.table.column(self.names.index(name)) for name in names}
+        return emptied(columns, self.empty)
 
     def row_names(self, indexes: Sequence[int]) -> list[str]:
         """Return the rows, counted from 1."""

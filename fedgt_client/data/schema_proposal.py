@@ -24,6 +24,7 @@ from fedgt_client.data.column_figures import (
 from fedgt_client.data.columns import (
     as_text,
     canonical_spelling,
+    empty_options,
     first_non_number,
     has_decimal_commas,
     has_leading_zeros,
@@ -32,6 +33,8 @@ from fedgt_client.data.columns import (
     is_numeric,
     is_numeric_text,
     is_printed,
+    marks_of_empty,
+    numbers_with_marks,
     parse_indicators,
     parse_numbers,
 )
@@ -112,6 +115,8 @@ def propose_schema(nodes: Path, choices: ColumnChoices) -> Proposal:
     columns: list[AnyColumn] = []
     omitted: dict[str, str] = {}
     notes = _Notes()
+    if marks := marks_of_empty(pa.chunked_array([labels])):
+        notes.add(f"labels that may stand for empty cells: {empty_options(marks)}", choices.label)
     if len(labels) == 1:
         notes.add("the only label here: merge with the schemas of other institutions", labels[0])
     for name in list(cells):
@@ -193,6 +198,8 @@ def _column(
         if not is_numeric(cells) and has_leading_zeros(cells):
             notes.add("numbers with leading zeros, as codes have: --categorical or --exclude", name)
         return _numeric(table, name, cells, choices, notes)
+    if reason := numbers_with_marks(table, cells):
+        raise _OmittedError(reason)
     if is_date_text(cells):
         raise _OmittedError(_DATES)
     if has_decimal_commas(cells):

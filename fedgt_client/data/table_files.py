@@ -80,13 +80,20 @@ class ParquetTable(TableFile):
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise FedGTError(f"{self.path} is a damaged Parquet file: {one_line(error)}") from None
         columns = {name: table.column(field) for name, field in zip(names, raw, strict=True)}
-        if not self.empty:
-            return columns
-        return {name: _emptied(column, self.empty) for name, column in columns.items()}
+        return emptied(columns, self.empty)
 
     def row_names(self, indexes: Sequence[int]) -> list[str]:
         """Return the rows, counted from 1."""
         return [f"row {index + 1}" for index in indexes]
+
+
+def emptied(
+    columns: dict[str, pa.ChunkedArray], texts: tuple[str, ...]
+) -> dict[str, pa.ChunkedArray]:
+    """Return the columns without the texts that stand for empty cells."""
+    if not texts:
+        return columns
+    return {name: _emptied(column, texts) for name, column in columns.items()}
 
 
 def _emptied(column: pa.ChunkedArray, texts: tuple[str, ...]) -> pa.ChunkedArray:

@@ -71,7 +71,10 @@ class Assessment(BaseModel):
         except FileNotFoundError:
             return None
         except ValidationError as error:
-            raise FedGTError(f"{path} cannot be read: {first_problem(error)}") from None
+            raise FedGTError(
+                f"{path} cannot be read: {first_problem(error)}; delete it, and run "
+                "'fedgt evaluate' again if it had a threshold"
+            ) from None
 
     @property
     def rule(self) -> ThresholdRule | None:

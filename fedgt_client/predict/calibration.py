@@ -7,7 +7,7 @@ before. With two classes of which one is rare, a threshold on its probability sa
 """
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from shared.files import Array
 
 # Beyond this the validation nodes are all right or wrong: no temperature fits.
 _COLDEST, _HOTTEST = 0.05, 20.0
+_LARGEST_OFFSET = 100.0  # e^100 training nodes are more than there are
 # Deviation of ln(temperature) around 0 before any node is seen: with a handful of validation nodes
 # the temperature stays near 1, with a hundred this does not matter.
 _PRIOR = 0.5
@@ -41,9 +42,9 @@ class Calibration(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    temperature: float = Field(default=1.0, gt=0)
+    temperature: float = Field(default=1.0, ge=_COLDEST, le=_HOTTEST)
     # What class weights added to the score of each class, ln w; empty: nothing.
-    offsets: tuple[float, ...] = ()
+    offsets: tuple[Annotated[float, Field(ge=-_LARGEST_OFFSET, le=_LARGEST_OFFSET)], ...] = ()
     threshold: Threshold | None = None
 
     def probabilities(self, scores: Array) -> NDArray[np.float64]:

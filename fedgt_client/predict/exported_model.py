@@ -5,10 +5,11 @@ import json
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedgt_client.data.schema import SCHEMA_FILE, Schema
 from fedgt_client.predict.assessment import Assessment
+from fedgt_client.predict.exported_check import content_problem, size_problem
 from fedgt_client.predict.model import Model
 from fedgt_client.run_record import RunRecord, first_problem
 from shared.errors import FedGTError
@@ -29,7 +30,7 @@ class ModelDocument(BaseModel):
 
     format: Literal[1] = 1
     record: RunRecord
-    round: int
+    round: int = Field(ge=0, le=1_000_000_000)
     saved: str
     assessment: Assessment
     files: dict[str, str]  # SHA-256 of the other files, by name
@@ -48,6 +49,8 @@ class ModelDocument(BaseModel):
 def export_model(model: Model, assessment: Assessment, card: str, target: Path) -> None:
     """Write a folder that needs nothing else but data: weights, settings, schema, card."""
     config = model.record.config | {key: "" for key in _PATHS if key in model.record.config}
+    if str(config.get("device", "")).startswith("cuda"):
+        config["device"] = "auto"  # another machine may have no such device
     with atomic_folder(target) as staging:
         write_tensors(staging / WEIGHTS_FILE, model.arrays)
         if model.schema is not None:
@@ -72,18 +75,25 @@ def open_exported(folder: Path) -> tuple[Model, Assessment]:
         raise FedGTError(f"{path} is not a model of FedGT: {first_problem(error)}") from None
     if document.sha256 != document.digest():
         raise FedGTError(f"{path} was changed or is damaged: copy or export the model again")
+    names = set(document.files)
+    if not {WEIGHTS_FILE} <= names <= {WEIGHTS_FILE, SCHEMA_FILE, CARD_FILE}:
+        raise FedGTError(f"{path} is not a model of FedGT: it lists other files than a model has")
     for name, expected in document.files.items():
         file = folder / name
         if not file.is_file() or _sha256(file) != expected:
             raise FedGTError(
                 f"{file} is missing, changed or damaged: copy or export the model again"
             )
+    arrays = open_tensors(folder / WEIGHTS_FILE)
+    problem = content_problem(document.record, document.saved, document.assessment.calibration)
+    if problem := problem or size_problem(document.record.settings, arrays):
+        raise FedGTError(f"{path} is not a model of FedGT: {problem}")
     schema = Schema.load(folder / SCHEMA_FILE) if SCHEMA_FILE in document.files else None
     model = Model(
         document.record,
         document.round,
         document.saved,
-        open_tensors(folder / WEIGHTS_FILE),
+        arrays,
         document.assessment.calibration,
         schema,
     )

@@ -1,6 +1,7 @@
 """Nodes and links attached to imported data: the same as importing all together."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from fedgt_client.data.csv_table import CsvFormat
 from fedgt_client.data.own_data import OwnData
 from fedgt_client.graph import Graph
 from shared.errors import FedGTError
@@ -117,6 +119,20 @@ def test_attached_equals_imported_as_a_whole(
     # From files, too.
     from_files = data.attach(*added.write(tmp_path, "new-"))
     assert_same_graph(from_files.graph, whole.graph)
+
+
+def test_texts_for_empty_cells_are_those_of_the_import(
+    data: OwnData,
+) -> None:
+    marked = replace(data, written=CsvFormat(("NA", "?")))
+    nodes = changed("balance", ["NA", "2.5"]).set_column(3, "country", pa.array(["?", "DE"]))
+    with pytest.raises(FedGTError, match="'NA' is not a number"):
+        data.attach(nodes)
+    features = marked.attach(nodes).graph.dense_features()[OLD:]
+    empty = data.attach(
+        changed("balance", [None, 2.5]).set_column(3, "country", pa.array([None, "DE"]))
+    )
+    np.testing.assert_array_equal(features, empty.graph.dense_features()[OLD:])
 
 
 def test_weighted_links(tmp_path: Path, tables: BankTables) -> None:

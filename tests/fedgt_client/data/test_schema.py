@@ -368,11 +368,56 @@ def test_a_larger_limit_includes_more_categories(tmp_path: Path) -> None:
 
 def test_a_typo_among_numbers_is_pointed_at(tmp_path: Path) -> None:
     rows = [f"{i},{i * 1.5},{i},a" for i in range(300)]
-    path = nodes_csv(tmp_path, "account,balance,age,risk", *rows, "x,n/a,3,b")
+    path = nodes_csv(tmp_path, "account,balance,age,risk", *rows, "x,1.5x,3,b")
     proposal = propose_schema(path, CHOICES)
     assert "line 302 (data row 301)" in proposal.omitted["balance"]
-    with pytest.raises(FedGTError, match="'n/a' is not a number"):
+    with pytest.raises(FedGTError, match=r"'1\.5x' is not a number"):
         propose_schema(path, replace(CHOICES, numeric=("balance",)))
+
+
+@pytest.mark.parametrize(
+    ("mark", "other", "options"),
+    [
+        ("NA", "?", "--empty '?' --empty NA"),
+        ("n/a", "n/a", "--empty n/a"),
+        ("#N/A", "#N/A", "--empty '#N/A'"),
+        (r"\N", r"\N", r"--empty '\N'"),
+    ],
+)
+def test_numbers_among_texts_for_empty_cells_are_no_categories(
+    tmp_path: Path, mark: str, other: str, options: str
+) -> None:
+    ages = [str(20 + i % 30) for i in range(300)]
+    ages[7], ages[8] = mark, other
+    rows = [f'{i},{i * 1.5},{age},"{i % 40},5",a' for i, age in enumerate(ages)]
+    path = nodes_csv(tmp_path, "account,balance,age,share,risk", *rows, f"x,3,4,{mark},b")
+    proposal = propose_schema(path, CHOICES)
+    assert [column.name for column in proposal.schema.columns] == ["balance"]
+    assert proposal.omitted["age"].endswith(f"add {options}")
+    assert "--decimal-comma" in proposal.omitted["share"]
+    with pytest.raises(FedGTError, match=r"'age': .* is not a number; --empty .* empty cell"):
+        propose_schema(path, replace(CHOICES, numeric=("age",)))
+    read = propose_schema(path, replace(CHOICES, written=CsvFormat((mark, other))))
+    age = read.schema.columns[1]
+    assert isinstance(age, NumericColumn)
+    assert age.rows == 299
+    stated = propose_schema(path, replace(CHOICES, categorical=("age",))).schema.columns[1]
+    assert isinstance(stated, CategoricalColumn)
+
+
+def test_words_that_are_categories_stay(tmp_path: Path) -> None:
+    rows = [f"{i},{i * 1.5},{('none', 'car', 'unknown')[i % 3]},a" for i in range(60)]
+    proposal = propose_schema(nodes_csv(tmp_path, "account,balance,loan,risk", *rows), CHOICES)
+    loan = proposal.schema.columns[1]
+    assert isinstance(loan, CategoricalColumn)
+    assert loan.categories == ("car", "none", "unknown")
+
+
+def test_labels_that_may_stand_for_empty_cells_are_pointed_at(tmp_path: Path) -> None:
+    rows = [f"{i},{i * 1.5},{('NA', 'a', 'b')[i % 3]}" for i in range(60)]
+    proposal = propose_schema(nodes_csv(tmp_path, "account,balance,risk", *rows), CHOICES)
+    assert proposal.schema.labels == ("NA", "a", "b")
+    assert proposal.notes["labels that may stand for empty cells: --empty NA"] == ["risk"]
 
 
 def test_parquet_types_are_respected(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """Exported models: whole, readable elsewhere, and nothing else is taken for one."""
 
+import hashlib
 import json
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,6 +84,79 @@ def test_damaged_and_foreign_folders(exported: Path, tmp_path: Path) -> None:
     assert '"temperature": 0.' in text or '"temperature": 1.' in text
     (broken / "model.json").write_text(text.replace('"temperature": ', '"temperature": 1'))
     refused(r"model\.json was changed or is damaged: copy or export the model again")
+
+
+def forge(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change ``model.json`` and give it the checksums that somebody else could give it."""
+    path = folder / "model.json"
+    document = json.loads(path.read_text())
+    change(document)
+    content = {key: value for key, value in document.items() if key != "sha256"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    document["sha256"] = digest
+    path.write_text(json.dumps(document))
+
+
+def setting(key: str, value: object) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document["record"]["config"].update({key: value})
+
+
+def calibration(**values: object) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document["assessment"]["calibration"].update(values)
+
+
+FORGED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
+    "threads": (setting("threads", 100_000), "threads is 100000, expected at most 1024"),
+    "samples": (setting("samples", 10**8), "samples is 100000000, expected at most 4096"),
+    "encoding": (setting("positional-dimensions", 10**9), "positional-dimensions is 1000000000"),
+    "width": (setting("hidden", 4_000_000), "hidden and layers are of a much larger model"),
+    "layers": (setting("layers", 10**6), "hidden and layers are of a much larger model"),
+    "global nodes": (setting("global-nodes", 10**9), "global-nodes are of a much larger model"),
+    "tolerance": (setting("ppr-tolerance", 1e-300), "ppr-tolerance is 1e-300, expected at least"),
+    "no weights": (lambda document: document.update(files={}), "lists other files"),
+    "other files": (
+        lambda document: document["files"].update({"../../etc/hostname": ""}),
+        "lists other files",
+    ),
+    "temperature": (calibration(temperature=1e-308), "temperature Input should be"),
+    "offsets": (calibration(offsets=[0.0]), "there are 1 offsets for 2 classes"),
+    "threshold": (
+        calibration(threshold={"positive": "?", "value": 0.5, "rule": "recall", "wanted": 1.0}),
+        "the threshold is of other classes",
+    ),
+    "counts": (
+        lambda document: document["record"].update(train_counts=[1]),
+        "training nodes are counted for 1 of 2 classes",
+    ),
+    "name": (
+        lambda document: document["record"].update(institution="\x1b[31ma\nb"),
+        r"the institution holds the character U\+001B",
+    ),
+    "round": (lambda document: document.update(round=10**400), "round Input should be"),
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_model_that_somebody_forged_costs_nothing(exported: Path, kind: str) -> None:
+    forge(exported, lambda _: None)
+    load_model(exported)
+    change, message = FORGED[kind]
+    forge(exported, change)
+    with pytest.raises(FedGTError, match=rf"model\.json is not a model of FedGT: .*{message}"):
+        load_model(exported)
+
+
+def test_a_model_of_a_graphics_card_is_read_without_one(
+    kit: Path, exported: Path, tmp_path: Path
+) -> None:
+    source = open_source(kit)
+    on_card = source.model.record.model_copy(
+        update={"config": source.model.record.config | {"device": "cuda:3"}}
+    )
+    assessment = open_source(exported).assessment
+    assert assessment is not None
+    export_model(replace(source.model, record=on_card), assessment, "", tmp_path / "other")
+    assert load_model(tmp_path / "other").record.settings.device == "auto"
 
 
 def test_another_run_or_institution_than_asked_for(exported: Path) -> None:
