@@ -15,7 +15,7 @@ from experiments.benchmarks.attacks import ALONE, NOBODY, Case, bench, cases
 from experiments.benchmarks.cli import app
 from fedgt_server.methods.fedgt import _PROBATION
 from fedgt_server.robust import SHORTENED, length
-from shared.wire import COMMON, GLOBAL_NODES, Instruction, Update
+from shared.wire import COMMON, GLOBAL_NODES, Arrays, Instruction, Update
 
 
 def update(value: float, nodes: float = 1.0) -> Update:
@@ -82,8 +82,8 @@ def test_gradients_of_a_common_model_are_attacked_by_their_own_measure() -> None
 
 
 def test_an_attack_on_the_output_bias_is_no_longer_than_others() -> None:
-    gradient = {f"{COMMON}weight": np.full((3, 2), 2.0, np.float32), f"{COMMON}bias": np.ones(2)}
-    gradient = {name: array.astype(np.float32) for name, array in gradient.items()}
+    weight, bias = np.full((3, 2), 2.0, np.float32), np.ones(2, np.float32)
+    gradient: Arrays = {f"{COMMON}weight": weight, f"{COMMON}bias": bias}
     honest = Update("any", update(2.0).arrays | gradient, {})
     others = {node: Update("", one.arrays | gradient, {}) for node, one in SEEN.honest.items()}
     sent = ATTACKS["common model's output bias"](honest, Instruction(1, {}), Seen(others), 6).arrays
