@@ -85,7 +85,9 @@ def parse_numbers(
     values = to_numpy(pc.fill_null(column, 0.0))
     if (invalid := first_true(~np.isfinite(values))) is not None:
         message = f"{float(values[invalid])} is not a finite number"
-        remedy = "leave the cell empty if it is not known, or name such cells by --empty"
+        remedy = "leave the cell empty if it is not known"
+        if np.isnan(values[invalid]):
+            remedy += ", or name such cells by --empty NaN"
         raise table.cell_error(invalid, name, f"{message}; {remedy}")
     return values, missing
 

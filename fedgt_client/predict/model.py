@@ -20,6 +20,7 @@ from fedgt_client.predict.calibration import Calibration
 from fedgt_client.predict.table import prediction_batches, prediction_schema
 from fedgt_client.run_record import RunRecord
 from fedgt_client.state import OPTIMISER
+from fedgt_client.training.memory import release_freed_memory
 from shared.errors import FedGTError
 from shared.files import Array
 
@@ -80,6 +81,9 @@ class Model:
         """Return class scores before calibration (logits) of all nodes, shape (n, classes)."""
         graph = data if isinstance(data, Graph) else data.graph
         self.check_data(data)
+        # What reading large tables has left would lie beside the model.
+        pa.default_memory_pool().release_unused()
+        release_freed_memory()
         found = self.method(graph).predict(np.arange(graph.num_nodes))
         if not np.isfinite(found).all():
             lost = int((~np.isfinite(found)).any(axis=1).sum())

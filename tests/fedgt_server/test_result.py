@@ -69,6 +69,25 @@ def test_a_field_of_the_wrong_type_is_named(tmp_path: Path) -> None:
         read_result(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        ({"a": 0.5, "b": 0.0}, []),
+        ({"a": 1.0, "b": 0.5}, ["alone is better for a, which predicts by its own model"]),
+        (
+            {"a": 1.0, "b": 1.0},
+            ["alone is better for a, b, which each predict by a model of their own"],
+        ),
+    ],
+)
+def test_who_is_better_alone(tmp_path: Path, weights: dict[str, float], said: list[str]) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    parts = {name: institution_round(own_weight=weight) for name, weight in weights.items()}
+    journal.write(round_event(1, parts))
+    warnings = summarise(journal, RunConfig.build()).warnings
+    assert [warning for warning in warnings if "alone" in warning] == said
+
+
 def test_measured_at_the_best_round(tmp_path: Path) -> None:
     result = finished(tmp_path)
     assert (result.best_round, result.rounds) == (2, 3)
