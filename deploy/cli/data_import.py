@@ -143,6 +143,10 @@ def _print_summary(summary: Summary, out: Path) -> None:
         )
     if not summary.split["train"]:
         print_note("no node is in the training split: this institution cannot train")
+    if not summary.institution:
+        print_note(
+            "the folder is in no kit: by --institution NAME the doctor could tell it from others'"
+        )
     whose = f"of {escape(summary.institution)}, " if summary.institution else ""
     digests = f"data {whose}{summary.graph_digest[:12]}, schema {summary.schema_digest[:12]}"
     console.print(digests, style="dim", highlight=False)

@@ -106,6 +106,6 @@ def _state(folder: Path, last: object, run: ListedRun | None, is_taken: bool) ->
     if isinstance(last, FailedEvent):
         return last.status, last.reason
     if not folder.exists():
-        reason = run.state.details if run and run.state.details else "its folder is not there"
+        reason = (run.state.reason if run else "") or "its folder is not there"
         return "stopped" if run and run.state.is_stopped else "failed", reason
     return "ended early", "./resume.sh continues it"

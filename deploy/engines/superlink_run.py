@@ -26,8 +26,7 @@ from fedgt_server.round_loop import STOPPED
 from shared.config import RunConfig
 from shared.errors import FedGTError
 
-# Flower's terms for how a ServerApp ended.
-_RAISED = "ServerApp failed with exception: "
+# Flower's term for how a ServerApp ended.
 _SILENT = "No heartbeat received"
 
 _STOP_SECONDS = 60.0  # until a ServerApp notices, by its next heartbeat at the latest
@@ -178,7 +177,7 @@ def outcome_of(state: RunState, last: JournalEvent | None) -> RunOutcome:
     """Return how a run ended, by Flower's state of it and the last event of its journal."""
     if state.is_completed:
         return RunOutcome(ExitCode.finished)
-    reason = " ".join(state.details.removeprefix(_RAISED).split())
+    reason = state.reason
     if reason.startswith(_SILENT):
         reason = "the ServerApp ended without a message: ./resume.sh continues the run"
     if state.is_stopped:

@@ -36,6 +36,7 @@ from deploy.operator_secret import OPERATOR_SECRET, read_operator_secret
 from shared.errors import FedGTError
 
 _UNREGISTERED = "unregistered"
+_RAISED = "ServerApp failed with exception: "  # before the exception's text
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class RunState:
     status: str
     sub_status: str
     details: str
+
+    @property
+    def reason(self) -> str:
+        """Why the ServerApp ended, in one line."""
+        return " ".join(self.details.removeprefix(_RAISED).split())
 
     @property
     def is_completed(self) -> bool:

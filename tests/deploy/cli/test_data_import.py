@@ -429,7 +429,7 @@ def test_an_existing_folder_needs_force_and_survives_a_failure(bank: Path, fedgt
 
 
 def test_import_prints_for_people_and_for_programs(bank: Path, fedgt: Run) -> None:
-    code, out, err = fedgt(*import_arguments(split_column="part"))
+    code, out, err = fedgt(*import_arguments("--institution", "alba", split_column="part"))
     assert code == 0
     assert "self-loops dropped" in out
     assert err == ""
@@ -536,7 +536,9 @@ def test_an_import_says_whose_data_it_is(bank: Path, fedgt: Run) -> None:
         ("kit/other", ("--institution", "bank-b"), "bank-b"),
         ("elsewhere", (), ""),
     ):
-        assert fedgt(*import_arguments(*more, out=folder))[0] == 0
+        code, _, err = fedgt(*import_arguments(*more, out=folder))
+        assert code == 0
+        assert ("--institution NAME" in err) == (not owner)
         noted = json.loads((bank / folder / "summary.json").read_text())
         assert noted["institution"] == owner
         assert noted["graph_digest"] == Graph.open(bank / folder).digest()

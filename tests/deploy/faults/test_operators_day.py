@@ -191,8 +191,9 @@ def test_runs_by_name(federation: HarnessFederation) -> None:
         wait_for_round(one, lambda facts: B in facts["institutions"], f"{B} takes part")
         assert "the run 'one' has the number" in coordinator.log.read_text()
 
-        # A second run waits, and says so.
+        # A second run waits, and says so; started twice at the same time, it begins once.
         second = federation.start_run(settings | {"run-name": "two"})
+        again = federation.start_run(settings | {"run-name": "two"})
         wait_for_line(coordinator, "waiting: the run 'one' is under way, 'two' begins after it")
         known = runs(federation)
         assert [known[name]["state"] for name in ("one", "two")] == ["running", "waiting"]
@@ -248,15 +249,18 @@ def test_runs_by_name(federation: HarnessFederation) -> None:
         # The second begins. Its folder is moved away: it fails in a line, and its workers end.
         two = federation.run_folder("two")
         wait_for_round(two, lambda facts: B in facts["institutions"], "the second run begins")
+        wait_for_line(coordinator, "the run 'two' (is under way already|waits for its turn)")
+        wait_until(lambda: None in (second.poll(), again.poll()), "one of the two goes on")
+        wait_until(lambda: {second.poll(), again.poll()} & {1, 2}, "the other has ended")
         two.rename(federation.coordinator.folder / "moved")
-        assert second.wait(TIMEOUT) == 1
+        assert 1 in (second.wait(TIMEOUT), again.wait(TIMEOUT))
         wait_for_line(coordinator, "was moved or deleted during the run")
         assert not (two / "journal.jsonl").exists()
         wait_until(lambda: not workers(federation.supernodes[B]), "the worker has ended")
         wait_for_line(bank, "its worker ends")
-        again = coordinator.call("resume.sh")
-        assert again.returncode == 2
-        assert "the last run, 'two', has no folder" in again.stderr
+        resumed = coordinator.call("resume.sh")
+        assert resumed.returncode == 2
+        assert "the last run, 'two', has no folder" in resumed.stderr
         assert "Traceback" not in coordinator.log.read_text()
 
 

@@ -143,7 +143,7 @@ def test_keys_and_certificates(federation: HarnessFederation, expired: HarnessFe
         wait_for_line(federation.coordinator, "has a key that is not known")
         # Who holds the wrong ca.crt, or talks without TLS, can fix that.
         wait_for_line(foreign, "CERTIFICATE_VERIFY_FAILED")
-        wait_for_line(plain, "TLS is not enabled")
+        wait_for_line(plain, "requires a secure TLS connection")
         for host, process in zip(refused, started, strict=True):
             end(host, process)
 
