@@ -342,10 +342,11 @@ def test_best_last_round_is_told_with_the_finish_message() -> None:
     assert (instruction.round_number, instruction.best_round, instruction.finish) == (3, 2, True)
 
 
-def test_an_equal_round_is_not_better() -> None:
-    strategy, grid = started(*three({}))
+@pytest.mark.parametrize(("robust", "best"), [(True, 2), (False, 1)])
+def test_of_equal_rounds_the_last_is_the_best_with_robust(robust: bool, best: int) -> None:
+    strategy, grid = started(*three({}), robust=robust)
     assert play(strategy, grid, 1).best_round == 1
-    assert play(strategy, grid, 2).best_round == 1
+    assert play(strategy, grid, 2).best_round == best
 
 
 def test_a_round_without_validation_is_not_the_best() -> None:
