@@ -63,7 +63,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
         (("run", "statistics", "--data-dir", "/nowhere"), "data folder /nowhere does not exist"),
         (("trials", "coral"), "family is 'coral', expected one of cora"),
         (("table", "cost/paired"), "cost is not a table of accuracies: it has no 'paired'"),
-        (("table", "louvain/pared"), "form is 'pared', expected one of paired, way"),
+        (("table", "louvain/pared"), "form is 'pared', expected one of finished, paired, way"),
         (("table", "mian"), "there is no experiment 'mian'"),
         (("table", "tsne"), "tsne has no table, only a figure: fedgt experiment figure tsne"),
         (("table", "cost", "--format", "html"), "html"),
