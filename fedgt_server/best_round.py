@@ -80,20 +80,24 @@ class BestRoundChoice:
         before = self._mean({n: one.value for n, one in best.standings.items()}, regular)
         if before is None or selection is None:
             return before is None
-        gain = self._gain({n: one.value for n, one in best.standings.items()}, regular)
-        return gain is not None and gain > (-_EQUAL if self._takes_equals else _EQUAL)
+        gains = self._gains({n: one.value for n, one in best.standings.items()}, regular)
+        gain = self._average_gain(gains)
+        if gain is not None and self._takes_equals and abs(gain) <= _EQUAL:
+            # By the plain sum, or a loss that does not count would be taken again and again.
+            return sum(gains) > -_EQUAL
+        return gain is not None and gain > _EQUAL
 
-    def _gain(self, before: Mapping[str, float | None], names: Collection[str]) -> float | None:
-        """Return by how much institutions are better now than then.
+    def _gains(self, before: Mapping[str, float | None], names: Collection[str]) -> list[float]:
+        """Return by how much each institution is better now than then.
 
         Each is compared with itself: institutions differ much more than rounds.
         """
-        differences = []
+        found = []
         for name in names:
             now, then = self.standings[name].value, before[name]
             if now is not None and then is not None:
-                differences.append(self._sign * (now - then))
-        return self._average_gain(differences)
+                found.append(self._sign * (now - then))
+        return found
 
     def _mean(self, values: Mapping[str, float | None], names: Collection[str]) -> float | None:
         return self._average([v for name in names if (v := values[name]) is not None])

@@ -155,6 +155,16 @@ def test_of_equal_rounds_the_last_is_chosen_where_accuracies_may_be_rounded(
     assert found.number == best
 
 
+def test_a_loss_that_is_bounded_to_nothing_is_not_taken_again_and_again() -> None:
+    choice = BestRoundChoice("val_accuracy", smaller_is_better=False, robust=True)
+    for number in range(1, 6):  # one of three becomes worse, the others stay
+        values = {"a": 0.8, "b": 0.8, "c": 0.8 - 0.1 * number}
+        found = choice.add(
+            number, {n: institution_round(val_accuracy=v) for n, v in values.items()}
+        )
+    assert found.number == 1
+
+
 def test_many_small_losses_are_not_outweighed_by_a_large_gain() -> None:
     before = {**{name: [0.8, 0.75] for name in "abcde"}, "f": [0.1, 0.9]}
     choice = BestRoundChoice("val_accuracy", smaller_is_better=False, robust=True)
