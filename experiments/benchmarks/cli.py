@@ -60,13 +60,16 @@ def prepare(
 
 @app.command()
 def epoch(
-    repeats: Annotated[int, typer.Option(min=1, help="Rounds measured after the first.")] = 10,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Local rounds measured after the first.")
+    ] = 10,
+    rounds: Annotated[int, typer.Option(min=2, help="Rounds of whole runs.")] = 100,
     json: Json = False,
 ) -> None:
     """Measure a local round beside FedAvg's GraphSAGE and PyG's."""
     from experiments.benchmarks import epoch as benchmark
 
-    _show(benchmark.bench(repeats, to_terminal()), json)
+    _show(benchmark.bench(repeats, rounds, to_terminal()), json)
 
 
 @app.command()

@@ -6,6 +6,8 @@ one place, where averages of models that were trained apart lag behind. Every in
 by its own validation nodes how far it predicts by it.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -14,7 +16,7 @@ from torch.nn import functional
 from fedgt_client.methods.base import Arrays
 from fedgt_client.methods.mixture import best_weight, mixed
 from fedgt_client.model.features import to_tensor
-from fedgt_client.model.propagation import PropagatedMLP
+from fedgt_client.model.propagation import Neighbourhood, PropagatedMLP
 from fedgt_client.training.task import TransformerTask
 from shared.config import RunConfig
 from shared.files import Array
@@ -51,6 +53,7 @@ class CommonModel:
         self._beside = beside
         self._chosen = config.common_model == "chosen"
         self._select_by = config.select_by
+        self._around: Neighbourhood | None = None  # of all training nodes, where they are few
         self.weight = 0.5
 
     def parameters(self) -> Arrays:
@@ -74,10 +77,9 @@ class CommonModel:
         graph, train = self._beside.graph, self._beside.graph.splits["train"]
         self._model.train()
         self._model.zero_grad()
-        for nodes in train.split(_CHUNK) if len(train) else ():
-            scores = self._model(graph.features, self._beside.sampler, nodes)
+        for nodes, around in self._training_parts():
             loss = functional.cross_entropy(
-                scores, graph.labels[nodes], weight=self._beside.class_weights
+                self._model(around), graph.labels[nodes], weight=self._beside.class_weights
             )
             (loss * (len(nodes) / len(train))).backward()
         return {
@@ -121,7 +123,8 @@ class CommonModel:
         if not self.weight:
             return personalised
         graph = self._beside.graph
-        common = self._model.eval()(graph.features, self._beside.sampler, node, other)
+        around = Neighbourhood.of(graph.features, self._beside.sampler, node, other)
+        common = self._model.eval()(around)
         return mixed(personalised, common, self.weight)
 
     def state_dict(self) -> Arrays:
@@ -133,6 +136,17 @@ class CommonModel:
         if _WEIGHT in saved:  # not of a version without such models
             self.load(saved)
             self.weight = float(saved[_WEIGHT][0])
+
+    def _training_parts(self) -> Iterator[tuple[Tensor, Neighbourhood]]:
+        """Yield training nodes with all that their scores are made of, some at a time."""
+        graph, train = self._beside.graph, self._beside.graph.splits["train"]
+        for nodes in train.split(_CHUNK) if len(train) else ():
+            around = self._around
+            if around is None:
+                around = Neighbourhood.of(graph.features, self._beside.sampler, nodes)
+            if len(nodes) == len(train):  # of many nodes it would take too much memory
+                self._around = around
+            yield nodes, around
 
     def _scores(self, nodes: Tensor) -> Tensor:
         graph = self._beside.graph

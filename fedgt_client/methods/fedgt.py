@@ -11,7 +11,7 @@ from fedgt_client.graph import Graph
 from fedgt_client.methods.base import Arrays, LocalResult
 from fedgt_client.methods.common_model import CommonModel
 from fedgt_client.methods.own_model import OwnModel
-from fedgt_client.methods.trained import TrainedMethod
+from fedgt_client.methods.trained import TrainedMethod, unshared
 from fedgt_client.model.features import to_tensor
 from fedgt_client.model.global_nodes import GlobalNodes
 from fedgt_client.model.graph_tensors import GraphTensors
@@ -202,8 +202,7 @@ class FedGT(TrainedMethod[TransformerTask]):
         return nodes.cpu().numpy(), self._task.global_nodes.centres[-1].cpu().numpy()
 
     def _snapshot(self) -> Arrays:
-        held = {name: np.array(array) for name, array in self._beside().items()}
-        return super()._snapshot() | held
+        return super()._snapshot() | unshared(self._beside())
 
     def _rewind(self, saved: Arrays) -> None:
         super()._rewind(saved)

@@ -59,6 +59,7 @@ class OwnModel:
         self._epochs = epochs_of_a_round(config.rounds)
         self._best: Arrays = self._optimiser.parameters()
         self._accuracy, self._waited = -1.0, 0
+        self._chosen: Tensor | None = None  # the best model's scores of the nodes of ``choose``
         self.weight = 0.0
 
     def train(self) -> None:
@@ -68,21 +69,21 @@ class OwnModel:
         if not len(graph.splits["train"]) or not len(val):
             return
         for _ in range(self._epochs):
-            if self._waited >= _PATIENCE:
+            if self._is_trained:
                 return
             train_epoch(self._task, self._optimiser.adam)
             found = accuracy(self._task.predict(val), graph.labels[val])
             self._waited += 1
             if found > self._accuracy:
                 self._accuracy, self._waited = found, 0
-                self._best = self._optimiser.parameters()
+                self._best, self._chosen = self._optimiser.parameters(), None
 
     def choose(self, nodes: Tensor, federated: Tensor) -> Tensor:
         """Take the weight that is best on validation nodes, of equal ones the smallest.
 
         Parameters
         ----------
-        nodes : shape (k,), the validation nodes first
+        nodes : shape (k,), the validation nodes first; the same in every call
         federated : the other model's scores of these nodes, shape (k, classes)
 
         Returns
@@ -92,7 +93,9 @@ class OwnModel:
         val, self.weight = self._task.graph.splits["val"], 0.0
         if self._accuracy < 0:
             return federated
-        own, labels, count = self._scores(nodes), self._task.graph.labels[val], len(val)
+        if self._chosen is None:
+            self._chosen = self._scores(nodes)
+        own, labels, count = self._chosen, self._task.graph.labels[val], len(val)
         self.weight = best_weight(
             self._select_by, federated[:count], own[:count], labels, first=0.0
         )
@@ -114,9 +117,11 @@ class OwnModel:
         return mixed(federated, self._scores(node, graph), self.weight)
 
     def state_dict(self) -> Arrays:
-        """Return the best model, the present one with Adam's moments, and what was chosen."""
+        """Return the best model and what was chosen; while it is trained, what training needs."""
         facts = np.array([self.weight, self._accuracy, self._waited], np.float32)
         best = {f"{_PREFIX}best.{name}": array for name, array in self._best.items()}
+        if self._is_trained:
+            return {f"{_PREFIX}facts": facts, **best}
         # Names that start with 'adam.' are for training alone.
         now = {_present(name): array for name, array in self._optimiser.state_dict().items()}
         return {f"{_PREFIX}facts": facts, **best, **now}
@@ -126,13 +131,18 @@ class OwnModel:
         if f"{_PREFIX}facts" not in saved:
             return  # of a version without such models: it begins now
         weight, self._accuracy, waited = (float(value) for value in saved[f"{_PREFIX}facts"])
-        self.weight, self._waited = weight, int(waited)
+        self.weight, self._waited, self._chosen = weight, int(waited), None
         names = self._optimiser.parameters()
         self._best = {name: np.array(saved[f"{_PREFIX}best.{name}"]) for name in names}
         start = f"adam.{_PREFIX}"
         now = {name.removeprefix(start): saved[name] for name in saved if name.startswith(start)}
         if now:
             self._optimiser.load_state_dict(now)
+
+    @property
+    def _is_trained(self) -> bool:
+        """Whether it has stopped getting better."""
+        return self._waited >= _PATIENCE
 
     @torch.no_grad()
     def _scores(self, nodes: Tensor, graph: GraphTensors | None = None) -> Tensor:

@@ -104,8 +104,8 @@ class TrainedMethod(ClientMethod, Generic[Task]):
         self._optimiser.load(received)
 
     def _snapshot(self) -> Arrays:
-        """Return copies of all that training changes."""
-        return {name: np.array(array) for name, array in self._optimiser.state_dict().items()}
+        """Return all that training changes, as it is now."""
+        return unshared(self._optimiser.state_dict())
 
     def _rewind(self, saved: Arrays) -> None:
         """Go back to what ``_snapshot`` returned."""
@@ -194,6 +194,11 @@ class TrainedMethod(ClientMethod, Generic[Task]):
             for name, array in self._optimiser.parameters().items()
             if self._is_exchanged(name)
         }
+
+
+def unshared(arrays: Arrays) -> Arrays:
+    """Return arrays with copies of those that are views: of a tensor, which training changes."""
+    return {n: array if array.flags.owndata else array.copy() for n, array in arrays.items()}
 
 
 def balanced_weights(graph: Graph) -> Tensor:

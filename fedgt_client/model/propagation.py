@@ -1,15 +1,38 @@
 """Predict, then propagate: class scores of single nodes, averaged by personalised PageRank."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from fedgt_client.model.dropout import dropped
-from fedgt_client.model.features import Features, dropout, project, rows_of
+from fedgt_client.model.features import Bags, Features, dropout, project, rows_of
 from fedgt_client.sampling import Sampler
 
 # Nodes computed at once.
 _CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """What the scores of some nodes are made of; it does not change while a graph does not."""
+
+    features: Features  # of every node that is averaged over, shape (n, p)
+    places: Tensor  # shape: (q, 1 + n_s), each node with its samples, as rows of the features
+    shares: Tensor  # shape: (q, 1 + n_s), each row a distribution
+
+    @classmethod
+    def of(
+        cls, features: Features, sampler: Sampler, nodes: Tensor, without: int = -1
+    ) -> "Neighbourhood":
+        """Gather the features of ``nodes`` and their samples, but for the node ``without``."""
+        samples, shares = _neighbourhood(sampler, nodes, without)
+        needed, places = samples.unique(return_inverse=True)
+        rows = rows_of(features, needed)
+        if isinstance(rows, Bags):
+            rows = rows.sorted_by_column()
+        return cls(rows, places, shares)
 
 
 class PropagatedMLP(nn.Module):
@@ -28,17 +51,9 @@ class PropagatedMLP(nn.Module):
         self.head = nn.Linear(width, classes)
         self._dropout = dropout
 
-    def forward(
-        self, features: Features, sampler: Sampler, nodes: Tensor, without: int = -1
-    ) -> Tensor:
-        """Return class scores of ``nodes``, shape (len(nodes), classes).
-
-        No node averages over the node ``without``.
-        """
-        samples, shares = _neighbourhood(sampler, nodes, without)
-        needed, places = samples.unique(return_inverse=True)
-        scores = self._single(rows_of(features, needed))
-        return _averaged(scores, places, shares)
+    def forward(self, around: Neighbourhood) -> Tensor:
+        """Return class scores of a neighbourhood's q nodes, shape (q, classes)."""
+        return _averaged(self._single(around.features), around.places, around.shares)
 
     @torch.no_grad()
     def infer(self, features: Features, sampler: Sampler, nodes: Tensor, count: int) -> Tensor:
@@ -47,10 +62,12 @@ class PropagatedMLP(nn.Module):
         Every node's own scores are computed once.
         """
         self.eval()
-        every = torch.arange(count, device=nodes.device)
-        single = torch.cat([self._single(rows_of(features, part)) for part in every.split(_CHUNK)])
-        parts = (_neighbourhood(sampler, part) for part in nodes.split(_CHUNK))
-        found = [_averaged(single, samples, shares) for samples, shares in parts]
+        parts = torch.arange(count, device=nodes.device).split(_CHUNK)
+        # One part is all nodes: no copy of their features is needed.
+        rows = [features] if len(parts) == 1 else (rows_of(features, part) for part in parts)
+        single = torch.cat([self._single(part) for part in rows])
+        around = (_neighbourhood(sampler, part) for part in nodes.split(_CHUNK))
+        found = [_averaged(single, samples, shares) for samples, shares in around]
         return torch.cat(found) if found else single[:0]
 
     def _single(self, features: Features) -> Tensor:

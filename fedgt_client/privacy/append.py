@@ -18,7 +18,7 @@ def append_line(path: Path, line: bytes) -> int:
         with naming(path):
             while view:
                 view = view[os.write(handle, view) :]
-            os.fsync(handle)
+            os.fdatasync(handle)
         size = os.fstat(handle).st_size
     finally:
         os.close(handle)

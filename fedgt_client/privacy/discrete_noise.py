@@ -9,6 +9,7 @@ Their one irrational probability, exp(−γ), is compared with a uniform number 
 are drawn as the comparison takes; floating point decides only where its error cannot matter.
 """
 
+import math
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -73,13 +74,28 @@ def discrete_gaussian(scale_bits: int, count: int, random: RandomBits) -> Intege
 
 def _is_exp(numerators: Words, bits: int, random: RandomBits) -> Bools:
     """Return True with probability exp(−γ), γ = numerator / 2^bits in [0, 1]: U < exp(−γ)."""
-    words = random.integers(_FIRST, len(numerators)).astype(np.float64)  # U's first bits
     limits = np.exp(numerators / -(2.0**bits)) * 2.0**_FIRST
-    below = words + 1.0 <= limits - _MARGIN  # whatever bits follow
-    unsure = ~below & (words < limits + _MARGIN)
-    for place in np.flatnonzero(unsure):
+    words = random.integers(_FIRST, len(numerators))  # U's first bits
+    below, unsure = _compared(words, limits)
+    for place in unsure:
         below[place] = _is_below_exp(int(words[place]), int(numerators[place]), bits, random)
     return below
+
+
+def _is_exp_of_one(count: int, random: RandomBits) -> Bools:
+    """Return True with probability e^{-1}, ``count`` times."""
+    words = random.integers(_FIRST, count)
+    below, unsure = _compared(words, math.exp(-1.0) * 2.0**_FIRST)
+    for place in unsure:
+        below[place] = _is_below_exp(int(words[place]), 1, 0, random)
+    return below
+
+
+def _compared(words: Words, limits: NDArray[np.float64] | float) -> tuple[Bools, Integers]:
+    """Return whether numbers that begin with ``words`` are below limits, and whose is not sure."""
+    drawn = words.astype(np.float64)
+    below = drawn + 1.0 <= limits - _MARGIN  # whatever bits follow
+    return below, np.flatnonzero(~below & (drawn < limits + _MARGIN))
 
 
 def _is_below_exp(word: int, numerator: int, bits: int, random: RandomBits) -> bool:
@@ -104,8 +120,8 @@ def _count_exp(count: int, random: RandomBits) -> Integers:
     draws, ends = np.zeros(0, np.bool_), np.zeros(0, np.intp)
     while len(ends) < count:
         missing = count - len(ends)
-        more = np.ones(missing + 3 * missing // 4 + _SPARE, np.uint64)
-        draws = np.concatenate([draws, _is_exp(more, 0, random)])
+        more = missing + 3 * missing // 4 + _SPARE
+        draws = np.concatenate([draws, _is_exp_of_one(more, random)])
         ends = np.flatnonzero(~draws)
     return np.asarray(np.diff(ends[:count], prepend=-1) - 1, np.int64)
 

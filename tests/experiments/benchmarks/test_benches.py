@@ -64,7 +64,7 @@ def test_epoch(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
     from experiments.benchmarks import epoch
 
     monkeypatch.setattr(epoch, "find_raw_files", lambda _: None)  # as where Cora is not found
-    report = bench(capsys, "epoch", "--repeats", "1")
+    report = bench(capsys, "epoch", "--repeats", "1", "--rounds", "2")
     methods = by(report.table("rounds").rows, "method")
     assert list(methods) == ["FedGT", "FedAvg-GraphSAGE", "PyG SAGEConv, full batch"]
     assert methods["FedAvg-GraphSAGE"]["of_fedavg"] == 1.0

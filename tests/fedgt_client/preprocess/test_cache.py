@@ -11,6 +11,7 @@ from fedgt_client.preprocess.cache import prepare
 from shared.config import Scalar
 from shared.files import open_tensors, write_tensors
 from tests.fedgt_client.graphs import settings, two_groups, with_weights
+from tests.harness.mapped import is_mapped
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_seed_counts_where_the_pool_is_drawn(tmp_path: Path) -> None:
 def test_memory_mapped(tmp_path: Path) -> None:
     prepared = prepare(two_groups(), settings(), tmp_path)
     for array in (*prepared.pool, prepared.encoding):
-        assert isinstance(array, np.memmap)
+        assert is_mapped(array)
         assert not array.flags.writeable
 
 

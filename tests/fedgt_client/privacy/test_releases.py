@@ -298,9 +298,9 @@ def test_an_upload_is_on_disk_before_it_leaves(home: Path, monkeypatch: pytest.M
 
     def note(handle: int) -> None:
         synced.append(Path(f"/proc/self/fd/{handle}").readlink())
-        os.fdatasync(handle) if synced[-1].is_file() else None
 
     monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "fdatasync", note)
     play(client, 1)
     names = [path.name for path in synced]
     copy = next(i for i, name in enumerate(names) if "sent-000001.bin" in name)
