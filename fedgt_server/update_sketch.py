@@ -22,10 +22,10 @@ _MANY = 1000  # institutions, above which only the first directions are computed
 Sketch = NDArray[np.float32]  # shape: (WIDTH,)
 
 
-class UpdateSketch:
-    """Sums up the updates of every institution, each as a count sketch (Charikar et al. 2002).
+class CountSketch:
+    """A random projection to ``WIDTH`` values that keeps inner products (Charikar et al. 2002).
 
-    Every parameter is added to one of ``WIDTH`` sums with a random sign, the same for all
+    Every parameter is added to one of the values with a random sign, the same for all
     institutions. Inner products stay as they are in expectation, at a hundredth of the memory.
     """
 
@@ -34,13 +34,24 @@ class UpdateSketch:
         place = generator.integers(WIDTH, size=parameters, dtype=np.int16).astype(np.int32)
         sign = (2 * generator.integers(2, size=parameters, dtype=np.int8) - 1).astype(np.float32)
         starts = np.arange(parameters + 1, dtype=np.int32)
-        self._sums = csc_array((sign, place, starts), (WIDTH, parameters))  # of parameters
+        self._sums = csc_array((sign, place, starts), (WIDTH, parameters))
+
+    def of(self, vector: NDArray[np.float32]) -> Sketch:
+        """Return the sketch of a vector, shape (P,)."""
+        return np.asarray(self._sums @ vector, np.float32)
+
+
+class UpdateSketch:
+    """Sums up the updates of every institution, each as a count sketch."""
+
+    def __init__(self, parameters: int) -> None:
+        self._sketch = CountSketch(parameters)
         self.sums: dict[str, Sketch] = {}  # by institution
         self._round: dict[str, Sketch] = {}  # of the round under way
 
     def receive(self, institution: str, change: NDArray[np.float32]) -> None:
         """Take an update Δθ_i of this round, shape (P,); another one replaces it."""
-        self._round[institution] = np.asarray(self._sums @ change, np.float32)
+        self._round[institution] = self._sketch.of(change)
 
     def scale(self, institution: str, factor: float) -> None:
         """Take a part of an institution's update of this round; with 0, nothing of it."""

@@ -33,6 +33,7 @@ from shared.wire import (
 # those that agree with them. What is spoilt then would be missing for the whole run; afterwards
 # this costs accuracy where all have the same task, and is for groups that disagree.
 _PROBATION = 15
+_TURNED = "{}: its common gradient points against its own last ones: left out of that step"
 
 
 class FedGT(PersonalisedAveraging):
@@ -118,10 +119,10 @@ class FedGT(PersonalisedAveraging):
         weights = self._weights(similarity, updates)
         self._average(weights)
         self._average_nodes(weights)
-        if self._common_part:
-            self._common_part.step(updates.keys())
+        turned = self._common_part.step(updates.keys()) if self._common_part else []
         self._earlier_nodes = {}
-        return self._report(similarity, weights)
+        report = self._report(similarity, weights)
+        return replace(report, warnings=[*report.warnings, *map(_TURNED.format, turned)])
 
     def state_dict(self) -> Arrays:
         """Return the state of the averages and all global nodes."""

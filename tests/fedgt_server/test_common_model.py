@@ -69,6 +69,103 @@ def test_nobody_counts_more_than_the_median_of_others() -> None:
     assert stepped(*honest, gradient(-1e5, -1e5), robust=False) == pytest.approx([1.02, -1.98])
 
 
+def turned(common: CommonModel, **gradients: tuple[float, float]) -> list[str]:
+    for name, values in gradients.items():
+        common.receive(name, gradient(*values))
+    return common.step(gradients)
+
+
+def settled() -> CommonModel:
+    """Return a model whose three institutions have kept their directions for ten rounds."""
+    common = model()
+    for _ in range(10):
+        assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, 1)) == []
+    return common
+
+
+@pytest.mark.parametrize("values", [(0.0, -1.0), (0.0, -1e6), (1.0, 0.0), (0.0, 0.0)])
+def test_a_gradient_that_turns_after_a_while_is_left_out(values: tuple[float, float]) -> None:
+    common, without = settled(), settled()
+    assert turned(common, alba=(1, 1), brno=(1, 0), mallory=values) == ["mallory"]
+    turned(without, alba=(1, 1), brno=(1, 0))
+    assert common.message()[NAME].tolist() == without.message()[NAME].tolist()
+
+
+def test_without_robust_nothing_is_left_out() -> None:
+    common = model(robust=False)
+    for sign in (1, 1, 1, -1):
+        assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, sign)) == []
+    assert common.state_dict().keys() == {NAME, f"moments.{NAME}", "steps"}
+
+
+def test_the_first_gradient_is_not_judged() -> None:
+    common = settled()
+    assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, 1), newcomer=(-1, -1)) == []
+
+
+def test_where_half_turn_nobody_is_left_out() -> None:
+    common = settled()
+    assert turned(common, alba=(-1, -1), brno=(-1, 0), mallory=(0, 1)) == []
+    # It is remembered: to turn back is what stands out now, once it has become the usual.
+    for _ in range(20):
+        turned(common, alba=(-1, -1), brno=(-1, 0), mallory=(0, 1))
+    assert turned(common, alba=(1, 1), brno=(-1, 0), mallory=(0, 1)) == ["alba"]
+    two = model()
+    for sign in (1, 1, 1, -1):
+        assert turned(two, alba=(1, 1), mallory=(0, sign)) == []
+
+
+def test_who_insists_on_the_opposite_stays_out_and_another_direction_comes_back() -> None:
+    # Usual after ten rounds: a mean that forgets a fifth in each, of 0 once and of 1 nine times.
+    # Asked is 0.4 of it less 0.05; at a right angle that is met once 0.4 · usual · 0.8^k <= 0.05.
+    usual = 1.0 - 0.8**9
+    rounds = next(k for k in range(99) if 0.4 * usual * 0.8**k - 0.05 <= 0.0)
+    against, aside = settled(), settled()
+    for number in range(30):
+        assert turned(against, alba=(1, 1), brno=(1, 0), mallory=(0, -1)) == ["mallory"]
+        left_out = turned(aside, alba=(1, 1), brno=(1, 0), mallory=(1, 0)) == ["mallory"]
+        assert left_out == (number < rounds)
+    assert rounds == 9
+
+
+def test_who_was_absent_is_judged_by_what_was_before() -> None:
+    common = settled()
+    for _ in range(5):
+        turned(common, alba=(1, 1), brno=(1, 0))
+    assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, 1)) == []
+    assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, -1)) == ["mallory"]
+
+
+def test_what_is_refused_is_not_remembered() -> None:
+    common, other = settled(), settled()
+    common.receive("mallory", gradient(0, -1))
+    common.refuse("mallory")
+    for one in (common, other):
+        turned(one, alba=(1, 1), brno=(1, 0))
+    for key, value in common.state_dict().items():
+        assert value.tobytes() == other.state_dict()[key].tobytes()
+
+
+def test_a_checkpoint_in_another_order_judges_alike() -> None:
+    first = {"common.b": np.ones(3, np.float32), "common.a": np.full((2, 2), 2.0, np.float32)}
+    common = CommonModel(first, robust=True)
+    rng = np.random.default_rng(0)
+    sent = [{n: rng.standard_normal(a.shape).astype(np.float32) for n, a in first.items()}] * 12
+    for one in sent[:-1]:
+        for name in ("alba", "brno", "mallory"):
+            common.receive(name, one)
+        common.step(["alba", "brno", "mallory"])
+    saved = dict(sorted(common.state_dict().items()))
+    again = CommonModel.restored(saved, robust=True)
+    for model in (common, again):
+        for name in ("alba", "brno"):
+            model.receive(name, sent[-1])
+        model.receive("mallory", {n: -a for n, a in sent[-1].items()})
+        assert model.step(["alba", "brno", "mallory"]) == ["mallory"]
+    for key, value in common.state_dict().items():
+        assert value.tobytes() == again.state_dict()[key].tobytes()
+
+
 def test_it_goes_on_from_a_checkpoint_to_the_bit() -> None:
     common = model()
     for number in range(3):

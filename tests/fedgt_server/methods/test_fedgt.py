@@ -13,7 +13,7 @@ from fedgt_server.checkpoint import Checkpoint, CheckpointFacts, Checkpoints
 from fedgt_server.methods.fedgt import FedGT
 from fedgt_server.transport import centred
 from shared.config import RunConfig, Scalar
-from shared.wire import GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
+from shared.wire import COMMON, GLOBAL_NODES, LABEL_DISTRIBUTION, Arrays, Profile, Update
 from tests.fedgt_server.plans import transport
 
 # Not in the order of their names, as a model's parameters are not.
@@ -22,6 +22,7 @@ INITIAL: Arrays = {
     "bias": np.array([10.0, 20.0], np.float32),
 }
 NAMES = ("a", "b", "c", "d")
+COMMON_WEIGHT = f"{COMMON}weight"
 SETS, COUNT, WIDTH = 3, 5, 8
 
 
@@ -468,6 +469,25 @@ def test_what_updates_so_far_were_survives_a_checkpoint() -> None:
     sent = [play(one, round_of(*NAMES, offset=20)) for one in (method, again)]
     for name in NAMES:
         assert_same(sent[1][name], sent[0][name])
+
+
+def test_who_turns_against_its_own_common_gradients_is_named_after_a_checkpoint_too() -> None:
+    def common(sign: int) -> dict[str, Update]:
+        gradient = np.array([1.0, 2.0], np.float32)
+        return {
+            n: update(n, 0, **{COMMON_WEIGHT: (sign if n == "c" else 1) * gradient}) for n in NAMES
+        }
+
+    method, again = (FedGT(settings(robust=True)) for _ in range(2))
+    method.begin(INITIAL | {COMMON_WEIGHT: np.zeros(2, np.float32)})
+    for _ in range(3):
+        assert not any("gradient" in line for line in method.aggregate(common(1)).warnings)
+    again.load_state_dict({name: np.array(array) for name, array in method.state_dict().items()})
+    for one in (method, again):
+        named = [line for line in one.aggregate(common(-1)).warnings if "gradient" in line]
+        assert len(named) == 1
+        assert named[0].startswith("c: ")
+    assert again.message("a")[COMMON_WEIGHT].tolist() == method.message("a")[COMMON_WEIGHT].tolist()
 
 
 def test_a_single_institution_is_like_itself() -> None:
