@@ -11,6 +11,7 @@ from typing import Any
 from experiments.accuracy_tables import accuracy_table, finished_table, hyper_table
 from experiments.comparison_tables import paired_table, way_table
 from experiments.grids import Experiment, experiment
+from experiments.group_table import groups_table
 from experiments.job import Job
 from experiments.measurement_tables import (
     convergence_table,
@@ -62,6 +63,7 @@ _FORMS: Mapping[str, Callable[[Experiment, Records], Table]] = {
     "finished": finished_table,
     "paired": paired_table,
     "way": way_table,
+    "groups": groups_table,
 }
 
 

@@ -206,8 +206,8 @@ def table(
         str,
         typer.Argument(
             help="An experiment of 'fedgt experiment list'; of accuracies also NAME/paired "
-            "(differences from FedGT), NAME/way (from alone to the whole graph) and "
-            "NAME/finished (the columns that all rows have)."
+            "(differences from FedGT), NAME/way (from alone to the whole graph), NAME/finished "
+            "(the columns that all rows have) and conflict/groups (whether they were found)."
         ),
     ],
     form: Annotated[Form, typer.Option("--format", help="For people, a README, programs.")] = (

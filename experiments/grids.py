@@ -127,8 +127,19 @@ _PARTS = (
     "fedgt-no-own",
     "fedgt-no-common",
     "fedgt-transformer",
+    "fedgt-transformer-mean",
 )
-_IN_CONFLICT = ("local", "gcn", "fedavg", "fedpub", "fedgt-mean", "fedgt-no-updates", "fedgt")
+_IN_CONFLICT = (
+    "local",
+    "gcn",
+    "fedavg",
+    "fedpub",
+    "fedgt-mean",
+    "fedgt-transformer",
+    "fedgt-transformer-mean",
+    "fedgt-no-updates",
+    "fedgt",
+)
 _SIMILARITIES = ("fedgt-mean", "fedgt-update", "fedgt-label", "fedgt-no-ot", "fedgt")
 
 

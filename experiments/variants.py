@@ -76,10 +76,19 @@ _ALL = (
         for name in dict.fromkeys((*METHODS, *SERVER_METHODS))
     ),
     _ablation("no-global", "FedGT w/o global attention", global_attention=False),
-    _ablation("mean", "FedGT w/o personalised aggregation", aggregation="mean"),
+    # ``robust`` personalises, too: it leaves those out of an average who disagree.
+    _ablation("mean", "FedGT w/o personalised aggregation", aggregation="mean", robust=False),
     _ablation("no-own", "FedGT w/o own models", own_model=False),
     _ablation("no-common", "FedGT w/o the common model", common_model="off"),
     _ablation("transformer", "FedGT w/o both", own_model=False, common_model="off"),
+    _ablation(
+        "transformer-mean",
+        "FedGT w/o both, w/o personalised aggregation",
+        own_model=False,
+        common_model="off",
+        aggregation="mean",
+        robust=False,
+    ),
     _ablation("no-updates", "FedGT, updates not compared", compare_updates=False),
     _ablation("no-ot", "FedGT w/o optimal transport", similarity="none"),
     _ablation("update", "FedGT, similarity of updates", similarity="update"),

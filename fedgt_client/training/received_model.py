@@ -17,7 +17,7 @@ _FEWEST = 10
 # same nodes.
 _BY_CHANCE = 2.5
 # Differences below this share of the own loss do not matter, however sure they are.
-_TOLERATED = 0.05
+_TOLERATED = 0.15
 # Rounds of its own that an institution compares with; only the last one would not notice a model
 # that gets a little worse every round.
 _REMEMBERED = 5

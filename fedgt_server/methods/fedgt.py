@@ -129,15 +129,17 @@ class FedGT(PersonalisedAveraging):
         nodes = {"nodes": self._nodes, "sent_nodes": self._sent_nodes}
         sketches = {} if self._sketch is None else self._sketch.sums
         common = self._common_part.state_dict() if self._common_part else {}
-        parts = nodes | {"sketch": sketches, "common": common}
+        groups = {"": np.array(self._groups)}
+        parts = nodes | {"sketch": sketches, "groups": groups, "common": common}
         return super().state_dict() | join_groups(parts)
 
     def load_state_dict(self, saved: Arrays) -> None:
         """Restore what ``state_dict`` returned."""
         super().load_state_dict(saved)
-        self._nodes, self._sent_nodes, sketches, common = split_groups(
-            saved, "nodes", "sent_nodes", "sketch", "common"
+        self._nodes, self._sent_nodes, sketches, groups, common = split_groups(
+            saved, "nodes", "sent_nodes", "sketch", "groups", "common"
         )
+        self._groups = bool(groups.get("", False))
         self._common_part = None
         if common:
             self._common_part = CommonModel.restored(common, robust=self._config.robust)
@@ -154,7 +156,7 @@ class FedGT(PersonalisedAveraging):
         similarity = self._data_similarity()
         if self._sketch is None:
             return similarity
-        agreement = self._sketch.similarity(self._institutions())
+        agreement = self._sketch.similarity(self._institutions(), before=self._groups)
         self._groups = agreement is not None
         return similarity if agreement is None else (similarity + agreement) / 2.0
 

@@ -4,12 +4,14 @@ import csv
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from deploy.settings import resolve_settings
 from experiments.build_tables import build_table
 from experiments.comparison_tables import holm, paired_p
 from experiments.grids import experiment
+from experiments.group_table import last_matrix, rand_index
 from experiments.job import Job
 from experiments.paper_values import PAPER
 from experiments.records import without_places, write_record
@@ -109,6 +111,21 @@ def test_every_experiment_but_tsne_has_a_table_of_nothing(tmp_path: Path) -> Non
         for row in table.rows:
             assert len(row.entries) == len(table.columns)
             assert all(entry.mean is None for entry in row.entries)
+
+
+def test_groups_in_a_similarity_are_compared_with_the_true_ones() -> None:
+    """Institutions 0, 2, 4 are one group, 1, 3, 5 the other."""
+    alike = np.equal.outer(np.arange(6) % 2, np.arange(6) % 2)
+    assert rand_index(np.where(alike, 0.6, 0.1)) == 1.0
+    halves = np.equal.outer(np.arange(6) < 3, np.arange(6) < 3)  # two right, one wrong, each
+    assert rand_index(np.where(halves, 0.6, 0.1)) == pytest.approx(-1 / 9)
+    assert last_matrix({"9": [[0.0]], "30": [[1.0]]}).tolist() == [[1.0]]
+
+
+def test_groups_are_a_table_of_the_conflict(tmp_path: Path) -> None:
+    table = build_table("conflict/groups", tmp_path)
+    assert "FedGT" in [row.label for row in table.rows]
+    assert "FedAvg" not in [row.label for row in table.rows]
 
 
 def test_csv_has_a_line_for_each_cell_and_nothing_for_what_is_not_there(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_ablations_differ_from_fedgt_in_what_they_say() -> None:
     own = resolve_settings(variant("fedgt").settings_of("cora", "disjoint", 0)).to_flower()
     for name, changed in {
         "fedgt-no-global": {"global-attention": False},
-        "fedgt-mean": {"aggregation": "mean"},
+        "fedgt-mean": {"aggregation": "mean", "robust": False},
         "fedgt-no-ot": {"similarity": "none"},
         "fedgt-no-own": {"own-model": False},
         "fedgt-no-common": {"common-model": "off"},

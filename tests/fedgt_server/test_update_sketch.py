@@ -51,6 +51,14 @@ def test_groups_are_found(groups: list[int], many: int, monkeypatch: pytest.Monk
     assert found[~alike].max() < 0.1
 
 
+def test_groups_that_were_found_are_lost_less_easily() -> None:
+    weak = sketched([0, 1] * 5, 0.33)
+    assert weak.similarity(names(10)) is None
+    assert weak.similarity(names(10), before=True) is not None
+    nobody = sketched([0] * 10, 1.0)
+    assert nobody.similarity(names(10), before=True) is None
+
+
 def test_an_institution_that_has_not_answered_yet_is_in_no_group() -> None:
     sketch = sketched([0, 1] * 5, 1.0)
     found = sketch.similarity([*names(10), "z"])
