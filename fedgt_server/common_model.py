@@ -19,7 +19,7 @@ _STEPS = "steps"
 # on the consortium and 0.1 on Cora. Below this share of what is usual for it, less what is chance,
 # a gradient has turned.
 _TURNED, _CHANCE = 0.4, 0.05
-_MEMORY = 0.8  # what a mean of last ones keeps in each round
+_MEMORY = 0.9  # what a mean of last ones keeps in each round
 _COURSE = "course."  # in the state
 
 

@@ -86,6 +86,28 @@ def late(attack: Attack, start: int = LATE) -> Attack:
     return waiting
 
 
+def by_degrees(start: int, rounds: int) -> Attack:
+    """Turn the change round at once, and the common gradient over some rounds, at its length.
+
+    In each it is still close to what it was in the last: for a rule that compares them.
+    """
+
+    def turning(update: Update, asked: Instruction, _: Seen, __: int) -> Update:
+        angle = np.pi * min(1.0, (asked.round_number - start + 1) / rounds)
+        rng = np.random.default_rng(11)  # the same for all attackers
+        sent: Arrays = {}
+        for own in parts(update):
+            if not next(iter(own)).startswith(COMMON):
+                sent |= _times(own, -1.0)
+                continue
+            drawn = _drawn(own, rng)
+            aside = _times(drawn, float(np.sin(angle)) * _length(own) / _length(drawn))
+            sent |= _plus(_times(own, float(np.cos(angle))), aside)
+        return changed(update, sent)
+
+    return late(turning, start)
+
+
 def early(attack: Attack, last: int) -> Attack:
     """Attack up to a round, and be honest afterwards."""
 
@@ -269,6 +291,7 @@ SLEEPERS: dict[str, Attack] = {
     "sign-flip from round 16": late(scaled(-1.0), PATIENT),
     "noise 10× the norm from round 16": late(noise(10.0), PATIENT),
     "mean turned round, together, from round 16": late(together, PATIENT),
+    "sign-flip by degrees, from round 16": by_degrees(PATIENT, 10),
 }
 ATTACKS: Mapping[str, Attack] = CRUDE | ADAPTIVE | SLEEPERS
 # Of a method that averages by numbers of examples, without global nodes.

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,20 @@ def test_an_attack_keeps_to_the_shapes(name: str) -> None:
             GLOBAL_NODES: (1, 2, 3),
         }
         assert all(array.dtype == np.float32 for array in sent.arrays.values())
+
+
+def test_a_common_gradient_turns_by_degrees_at_its_length() -> None:
+    attack, gradient = ATTACKS["sign-flip by degrees, from round 16"], np.full(4, 2.0, np.float32)
+    name = f"{COMMON}weight"
+    honest = Update("any", {"weight": gradient, name: gradient}, {})
+    cosines = []
+    for number in range(15, 31):
+        sent = attack(honest, Instruction(number, {}), SEEN, 6).arrays
+        assert sent["weight"].tolist() == ([2.0] * 4 if number == 15 else [-2.0] * 4)
+        cosines.append(float(sent[name] @ gradient) / 16.0)
+    assert cosines[:1] == [1.0]
+    assert all(before - after < 0.8 for before, after in pairwise(cosines))
+    assert cosines[10:] == pytest.approx([-1.0] * 6)
 
 
 def test_what_attackers_send() -> None:
