@@ -45,6 +45,19 @@ class MessageBlock:
     targets: int
     edge_index: Tensor  # shape: (2, e), positions in ``inputs``, from neighbour to target
 
+    def means(self, values: Tensor) -> Tensor:
+        """Return the mean over each target's neighbours, shape (i, d) to (targets, d); 0 without.
+
+        Parameters
+        ----------
+        values : of the inputs
+        """
+        sources, targets = self.edge_index
+        counts = torch.bincount(targets, minlength=self.targets).clamp_min(1)
+        sums = values.new_zeros(self.targets, values.shape[1])
+        sums = sums.index_add(0, targets, values.index_select(0, sources))
+        return sums / counts[:, None]
+
 
 def attention_blocks(
     draw: Callable[[Tensor], Samples], nodes: Tensor, num_nodes: int, layers: int

@@ -92,11 +92,7 @@ class GraphTensors:
         Links count by their weights where the graph has some. A product with sparse rows needs no
         vector for each link, of which a large graph has too many.
         """
-        from torch_geometric.nn.conv.gcn_conv import gcn_norm  # PyG takes seconds to import
-
-        (sources, rows), values = gcn_norm(
-            self.edge_index(), self.weights, num_nodes=self.num_nodes
-        )
+        sources, rows, values = normalised_arcs(self.edge_index(), self.weights, self.num_nodes)
         order = rows.argsort(stable=True)
         counts = torch.bincount(rows, minlength=self.num_nodes)
         offsets = functional.pad(counts.cumsum(0), (1, 0))
@@ -114,6 +110,29 @@ class GraphTensors:
             neighbours=self.neighbours[~gone],
             weights=None if self.weights is None else self.weights[~gone],
         )
+
+
+def normalised_arcs(
+    edge_index: Tensor, weights: Tensor | None, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the entries of D^-1/2 (A + I) D^-1/2 of a graph without self-loops.
+
+    Parameters
+    ----------
+    edge_index : sources and targets of the arcs, shape (2, m)
+    weights : of the arcs, shape (m,); None: all are 1
+    count : nodes n
+
+    Returns
+    -------
+    sources, targets and values, each of shape (m + n,); the nodes' own come last
+    """
+    own = torch.arange(count, device=edge_index.device)
+    sources, targets = torch.cat([edge_index, own.expand(2, -1)], dim=1)
+    ones = torch.ones(edge_index.shape[1] + count, device=edge_index.device)
+    values = ones if weights is None else torch.cat([weights, ones[:count]])
+    scale = torch.zeros(count, device=edge_index.device).scatter_add_(0, targets, values).rsqrt()
+    return sources, targets, scale[sources] * values * scale[targets]
 
 
 def _relative(weights: np.ndarray, device: torch.device) -> Tensor:

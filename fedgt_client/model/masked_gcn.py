@@ -5,12 +5,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fedgt_client.model.dropout import dropped
 from fedgt_client.model.features import Features, project
 from fedgt_client.model.graph_model import GraphModel
-from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors, normalised_arcs
 
 
 class Masked(nn.Module):
@@ -76,7 +75,7 @@ class MaskedGCN(GraphModel):
         edge_weights: Tensor | None = None,
     ) -> Tensor:
         """Return the output of the last convolution for all ``count`` nodes, shape (n, d)."""
-        (sources, targets), weights = gcn_norm(edge_index, edge_weights, num_nodes=count)
+        sources, targets, weights = normalised_arcs(edge_index, edge_weights, count)
         first, *others = cast(list[Masked], list(self.layers))
 
         def spread(values: Tensor, layer: Masked) -> Tensor:

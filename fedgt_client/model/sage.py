@@ -5,7 +5,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import SimpleConv
 
 from fedgt_client.model.blocks import MessageBlock, message_block
 from fedgt_client.model.features import Features, dropout, project, rows_of
@@ -55,11 +54,9 @@ class MeanConv(nn.Module):
         self.bias = nn.Parameter(torch.empty(after))
         for parameter in (self.neighbours, self.own, self.bias):
             nn.init.uniform_(parameter, -(before**-0.5), before**-0.5)
-        self._mean = SimpleConv(aggr="mean")
 
     def forward(self, inputs: Features, block: MessageBlock) -> Tensor:
         """Return the output of the block's targets, shape (targets, d)."""
         targets = rows_of(inputs, torch.arange(block.targets, device=block.inputs.device))
         own = project(targets, self.own)
-        mean: Tensor = self._mean((project(inputs, self.neighbours), own), block.edge_index)
-        return own + mean + self.bias
+        return own + block.means(project(inputs, self.neighbours)) + self.bias

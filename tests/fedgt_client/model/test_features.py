@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch_geometric.nn import SAGEConv
+from torch_geometric.nn import GCNConv, SAGEConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from fedgt_client.model.blocks import message_block
 from fedgt_client.model.features import (
@@ -23,7 +24,7 @@ from fedgt_client.model.features import (
 from fedgt_client.model.gcn import GCN
 from fedgt_client.model.gophormer import Gophormer
 from fedgt_client.model.graph_model import GraphModel
-from fedgt_client.model.graph_tensors import GraphTensors
+from fedgt_client.model.graph_tensors import GraphTensors, normalised_arcs
 from fedgt_client.model.graphgps import GraphGPS
 from fedgt_client.model.masked_gcn import MaskedGCN
 from fedgt_client.model.sage import GraphSAGE, MeanConv
@@ -91,8 +92,31 @@ def test_models_give_the_same_scores_and_gradients(name: str) -> None:
 
 def test_the_graph_convolution_is_pygs() -> None:
     model, graph = GCN(6, 3, width=8, layers=1, dropout=0.0), GraphTensors.of(DENSE, CPU)
-    expected = model.layers[0](graph.dense_features(), graph.edge_index())
+    theirs = GCNConv(6, 3)
+    theirs.load_state_dict(model.layers[0].state_dict())
+    expected = theirs(graph.dense_features(), graph.edge_index())
     torch.testing.assert_close(model(graph, graph.all_nodes()), expected)
+
+
+def test_a_seed_makes_the_graph_convolution_that_it_makes_of_pygs() -> None:
+    torch.manual_seed(3)
+    ours = GCN(6, 3, width=8, layers=2, dropout=0.0).state_dict()
+    torch.manual_seed(3)
+    theirs = [GCNConv(6, 8), GCNConv(8, 3)]
+    for index, layer in enumerate(theirs):
+        for name, value in layer.state_dict().items():
+            assert torch.equal(ours[f"layers.{index}.{name}"], value)
+
+
+@pytest.mark.parametrize("weights", [None, torch.tensor([0.5, 2.0, 2.0, 1.0])])
+def test_the_normalised_arcs_are_pygs(weights: torch.Tensor | None) -> None:
+    """Node 3 has no links but its own."""
+    arcs = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    *ends, values = normalised_arcs(arcs, weights, 4)
+    expected_ends, expected = gcn_norm(arcs, weights, num_nodes=4)
+    assert torch.equal(torch.stack(ends), expected_ends)
+    torch.testing.assert_close(values, expected)
+    assert float(values[-1]) == 1.0
 
 
 def test_the_mean_convolution_is_pygs() -> None:
