@@ -118,7 +118,7 @@ def load_certificate(source: Path) -> x509.Certificate:
     """Load a certificate in PEM format."""
     try:
         return x509.load_pem_x509_certificate(source.read_bytes())
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise FedGTError(f"{source} is not a certificate in PEM format") from None
 
 
