@@ -36,6 +36,15 @@ CA_DAYS = 3650
 WARN_DAYS = 30  # before a certificate ends
 # Clocks differ: a certificate made now must not lie in another machine's future.
 _BACKDATED = timedelta(hours=1)
+# What the library raises of bytes that are no key or certificate; fuzzing found the last two.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    NotImplementedError,
+    IndexError,
+    x509.InvalidVersion,
+)
 
 
 def new_key() -> PrivateKey:
@@ -69,7 +78,7 @@ def load_node_key(source: Path) -> PrivateKey:
     """Load a supernode's private key, with the loader and checks of ``flower-supernode``."""
     try:
         key = load_ssh_private_key(source.read_bytes(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm, NotImplementedError):
+    except _UNREADABLE:
         raise FedGTError(
             f"{source} is not an unencrypted private key in OpenSSH format: "
             "make one with 'fedgt provision key'"
@@ -92,7 +101,7 @@ def load_public_key(source: Path) -> PublicKey:
         )
     try:
         key = load_ssh_public_key(content)
-    except (ValueError, UnsupportedAlgorithm, NotImplementedError):
+    except _UNREADABLE:
         raise FedGTError(f"{source} is not a public key in OpenSSH format") from None
     if not isinstance(key, PublicKey) or not uses_nist_ec_curve(key):
         raise FedGTError(
@@ -105,7 +114,7 @@ def load_tls_key(source: Path) -> PrivateKey:
     """Load the key of the authority or the server."""
     try:
         key = load_pem_private_key(source.read_bytes(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm, NotImplementedError):
+    except _UNREADABLE:
         key = None
     if not isinstance(key, PrivateKey):
         raise FedGTError(
@@ -118,7 +127,7 @@ def load_certificate(source: Path) -> x509.Certificate:
     """Load a certificate in PEM format."""
     try:
         return x509.load_pem_x509_certificate(source.read_bytes())
-    except (ValueError, x509.InvalidVersion):
+    except _UNREADABLE:
         raise FedGTError(f"{source} is not a certificate in PEM format") from None
 
 
