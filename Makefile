@@ -79,6 +79,7 @@ lock: setup
 docs: setup
 	$(BIN)/fedgt config --markdown > docs/settings.md
 	$(BIN)/fedgt experiment readme
+	$(BIN)/fedgt experiment readme --file README.md
 	$(BIN)/fedgt experiment privacy
 	$(BIN)/fedgt bench docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
