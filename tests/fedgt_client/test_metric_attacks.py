@@ -159,7 +159,7 @@ def threshold(count: int, nodes: int, classes: int) -> float:
         differences = np.full(nodes, others)
         differences[:count] += logit
         by_chance = 2.5 * differences.std(ddof=1) / nodes**0.5
-        return bool(differences.mean() > max(by_chance, 0.05 * math.log(classes)))
+        return bool(differences.mean() > max(by_chance, 0.15 * math.log(classes)))
 
     return bisected(seems_worse)
 
