@@ -24,6 +24,7 @@ from shared.wire import COMMON
 
 _WIDTH, _DROPOUT = 32, 0.5
 _CHUNK = 4096  # training nodes whose gradient is computed at once
+_KEPT = 2**24  # values of features that are kept from round to round: 64 MB
 _WEIGHT = "common_weight"  # in the state
 
 
@@ -144,7 +145,7 @@ class CommonModel:
             around = self._around
             if around is None:
                 around = Neighbourhood.of(graph.features, self._beside.sampler, nodes)
-            if len(nodes) == len(train):  # of many nodes it would take too much memory
+            if len(nodes) == len(train) and around.values <= _KEPT:
                 self._around = around
             yield nodes, around
 

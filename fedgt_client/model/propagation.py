@@ -34,6 +34,12 @@ class Neighbourhood:
             rows = rows.sorted_by_column()
         return cls(rows, places, shares)
 
+    @property
+    def values(self) -> int:
+        """Number of the features' stored values."""
+        stored = self.features.values if isinstance(self.features, Bags) else self.features
+        return stored.numel()
+
 
 class PropagatedMLP(nn.Module):
     """z_i = Σ_j π_ij MLP(x_j) over a node and its samples (PPRGo, Bojchevski et al. 2020).
