@@ -1,12 +1,13 @@
 """The model that all institutions share: Adam on the mean of their gradients (FedSGD)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedgt_server.robust import length, medians_of_others
-from fedgt_server.update_sketch import WIDTH, CountSketch, Sketch
+from fedgt_server.transport import Floats
+from fedgt_server.update_sketch import WIDTH, CountSketch, Sketch, stacked
 from shared.wire import COMMON, Arrays
 
 Array32 = NDArray[np.float32]
@@ -20,7 +21,7 @@ _STEPS = "steps"
 # a gradient has turned.
 _TURNED, _CHANCE = 0.4, 0.05
 _MEMORY = 0.9  # what a mean of last ones keeps in each round
-_COURSE = "course."  # in the state
+_COURSE, _ASKED = "course.", "asked."  # in the state
 
 
 def adam_step(
@@ -54,8 +55,21 @@ class Courses:
         self._sketch = CountSketch(parameters)
         # By institution: the mean of its last directions, behind it that of their cosines with it.
         self.known: dict[str, Sketch] = {}
+        self.sums: dict[str, Sketch] = {}  # by institution: of its directions in all rounds
 
-    def turned(self, gradients: Mapping[str, Array32]) -> list[str]:
+    def directions(self, gradients: Mapping[str, Array32]) -> dict[str, Sketch]:
+        """Return where gradients point, and add it to what was before.
+
+        Parameters
+        ----------
+        gradients : of this round, by institution, each of shape (P,)
+        """
+        found = {name: _unit(self._sketch.of(gradient)) for name, gradient in gradients.items()}
+        for name, direction in found.items():
+            self.sums[name] = self.sums.get(name, np.zeros_like(direction)) + direction
+        return found
+
+    def turned(self, directions: Mapping[str, Sketch]) -> list[str]:
         """Return whose gradients point against their own last ones, and remember the others'.
 
         Where half of all have turned, it is the model that has passed a minimum, and nobody is
@@ -64,23 +78,38 @@ class Courses:
 
         Parameters
         ----------
-        gradients : of this round, by institution, each of shape (P,)
+        directions : of this round, by institution
         """
-        now = {name: _unit(self._sketch.of(found)) for name, found in gradients.items()}
-        before = {name: self.known.get(name, np.zeros(WIDTH + 1, np.float32)) for name in now}
-        cosines = {name: float(now[name] @ _unit(before[name][:-1])) for name in now}
+        before = {
+            name: self.known.get(name, np.zeros(WIDTH + 1, np.float32)) for name in directions
+        }
+        cosines = {
+            name: float(direction @ _unit(before[name][:-1]))
+            for name, direction in directions.items()
+        }
         turned = [
-            name for name in sorted(now) if cosines[name] < _TURNED * before[name][-1] - _CHANCE
+            name
+            for name in sorted(directions)
+            if cosines[name] < _TURNED * before[name][-1] - _CHANCE
         ]
-        if 2 * len(turned) >= len(now):
+        if 2 * len(turned) >= len(directions):
             turned = []
-        for name, direction in now.items():
+        for name, direction in directions.items():
             course, usual = before[name][:-1], _MEMORY * before[name][-1:]
             if name not in turned:
                 course = _MEMORY * course + (1.0 - _MEMORY) * direction
                 usual = usual + (1.0 - _MEMORY) * cosines[name]
             self.known[name] = np.append(course, usual).astype(np.float32)
         return turned
+
+
+def _named(saved: Arrays, prefix: str) -> dict[str, Sketch]:
+    """Return copies of the arrays with a prefix, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): np.array(array)
+        for name, array in saved.items()
+        if name.startswith(prefix)
+    }
 
 
 def _unit(vector: Array32) -> Array32:
@@ -124,7 +153,8 @@ class CommonModel:
         """
         gradients = {name: self._gradients[name] for name in institutions}
         self._gradients = {}
-        turned = self._courses.turned(self._flat(gradients)) if self._robust else []
+        directions = self._courses.directions(self._flat(gradients))
+        turned = self._courses.turned(directions) if self._robust else []
         for name in turned:
             del gradients[name]
         if not gradients:
@@ -141,12 +171,21 @@ class CommonModel:
             self._steps = steps
         return turned
 
+    def asked(self, institutions: Sequence[str]) -> Floats:
+        """Return the sum of all directions of these institutions' gradients, shape (M, WIDTH).
+
+        All gradients of a round are taken at the same weights, so they compare what institutions
+        want, and not where each of them is.
+        """
+        return stacked(self._courses.sums, institutions)
+
     def state_dict(self) -> Arrays:
-        """Return weights, moments, the number of steps and institutions' last gradients."""
+        """Return weights, moments, the number of steps and where gradients have pointed."""
         moments = {f"moments.{name}": array for name, array in self._moments.items()}
         courses = {f"{_COURSE}{name}": array for name, array in self._courses.known.items()}
+        asked = {f"{_ASKED}{name}": array for name, array in self._courses.sums.items()}
         steps = {_STEPS: np.array([self._steps], np.int64)}
-        return self._weights | moments | courses | steps
+        return self._weights | moments | courses | asked | steps
 
     @classmethod
     def restored(cls, saved: Arrays, *, robust: bool) -> "CommonModel":
@@ -155,11 +194,8 @@ class CommonModel:
         model = cls(weights, robust=robust)
         model._moments = {name: np.array(saved[f"moments.{name}"]) for name in weights}
         model._steps = int(saved[_STEPS][0])
-        model._courses.known = {
-            name.removeprefix(_COURSE): np.array(array)
-            for name, array in saved.items()
-            if name.startswith(_COURSE)
-        }
+        model._courses.known = _named(saved, _COURSE)
+        model._courses.sums = _named(saved, _ASKED)
         return model
 
     def _flat(self, gradients: Mapping[str, Arrays]) -> dict[str, Array32]:

@@ -183,9 +183,9 @@ class RunConfig(BaseModel):
     )
     compare_updates: bool = Field(
         True,
-        description="look for groups of institutions whose updates go different ways: similar data "
-        "may mean different things. Where there are some, they count as much as similarity (not in "
-        "the paper)",
+        description="look for groups of institutions whose gradients of the common model, or "
+        "without one whose updates, go different ways: similar data may mean different things. "
+        "Where there are some, they count as much as similarity (not in the paper)",
     )
     aggregation: Literal["personalised", "mean"] = Field(
         "personalised", description="weights by similarity (equation 8), or the plain mean"

@@ -95,7 +95,7 @@ def test_without_robust_nothing_is_left_out() -> None:
     common = model(robust=False)
     for sign in (1, 1, 1, -1):
         assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, sign)) == []
-    assert common.state_dict().keys() == {NAME, f"moments.{NAME}", "steps"}
+    assert not any(key.startswith("course.") for key in common.state_dict())
 
 
 def test_the_first_gradient_is_not_judged() -> None:
@@ -144,6 +144,18 @@ def test_what_is_refused_is_not_remembered() -> None:
         turned(one, alba=(1, 1), brno=(1, 0))
     for key, value in common.state_dict().items():
         assert value.tobytes() == other.state_dict()[key].tobytes()
+
+
+def test_what_institutions_have_asked_for_is_the_sum_of_their_directions() -> None:
+    common = model(robust=False)
+    for length in (1.0, 1e3):  # the length of a gradient does not count
+        common.receive("mallory", gradient(9.0, 9.0))
+        common.refuse("mallory")
+        turned(common, alba=(length, 0), brno=(0, -length))
+    asked = common.asked(["alba", "brno", "mallory"])
+    assert np.sort(np.abs(asked[:2]), axis=1)[:, -2:].tolist() == [[0.0, 2.0], [0.0, 2.0]]
+    assert asked[0] @ asked[1] == 0.0
+    assert not asked[2].any()
 
 
 def test_a_checkpoint_in_another_order_judges_alike() -> None:

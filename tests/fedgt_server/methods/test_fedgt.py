@@ -462,6 +462,24 @@ def test_groups_with_the_same_data_that_disagree_are_told_apart() -> None:
         assert weights[alike] == pytest.approx(0.5 if apart else 0.25, abs=0.01)
 
 
+@pytest.mark.parametrize("common", [False, True])
+def test_groups_are_told_by_gradients_at_the_same_weights_where_there_are_any(common: bool) -> None:
+    """Updates and gradients disagree here, a and c against the rest, and a and b."""
+    method = FedGT(settings(compare_updates=True))
+    method.begin(INITIAL | ({COMMON_WEIGHT: np.zeros(64, np.float32)} if common else {}))
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        updates = {n: opposed(n, 10 * number + i) for i, n in enumerate(NAMES)}
+        for name, given in updates.items() if common else ():
+            wanted = (1.0 if name in ("a", "b") else -1.0) + 0.3 * rng.standard_normal(64)
+            given.arrays[COMMON_WEIGHT] = wanted.astype(np.float32)
+        facts = method.aggregate(updates).facts
+    together = [name in (("a", "b") if common else ("a", "c")) for name in NAMES]
+    alike = np.equal.outer(together, together)
+    similarity = np.array(facts["similarity"])
+    assert similarity[alike].min() > similarity[~alike].max() + 0.5
+
+
 def test_what_updates_so_far_were_survives_a_checkpoint() -> None:
     method, again = (begun(compare_updates=True) for _ in range(2))
     play(method, round_of(*NAMES))
