@@ -32,6 +32,7 @@ NODES_REFUSED = 3.0
 _AGREEMENT = 0.015
 # Cosines of updates above it: two that were made on different data are never so much alike.
 _COPY = 0.95
+_ROWS = 256  # of pairs of institutions that are compared at once
 # Rounds for which one is wary at first, and at most.
 _WARY, _WARY_LONGEST = 10, 80
 # Times the median of others that a number of training examples counts at most.
@@ -72,39 +73,71 @@ def allowed_length(others: float, history: Sequence[float]) -> float:
     return min(limit, max(SHORTENED * float(np.median(history)), others))
 
 
-def cosines(products: Floats) -> Floats:
-    """Return cosines from scalar products, shape (M, M); of a vector of zeros they are 0."""
-    lengths = np.sqrt(np.maximum(np.diag(products), 0.0))
-    return np.asarray(products / np.maximum(np.outer(lengths, lengths), 1e-300))
+class UpdateAgreement:
+    """How far updates agree with those of others, some rows at a time.
 
-
-def agreeing(now: Floats, so_far: Floats | None = None) -> Floats:
-    """Return how far updates agree with others': 0 to 1, shape (M, M), diagonal 1.
-
-    Copies of one update count together as one: who sends it twice has no more say.
-
-    Parameters
-    ----------
-    now : cosines of this round's updates, shape (M, M)
-    so_far : cosines of the sums of all rounds' updates, which count as much; None: not known
+    All rows at once, with all that they are made of, would take a hundred bytes for each pair of
+    institutions.
     """
-    both = now if so_far is None else (now + so_far) / 2.0
-    copies = np.maximum((now > _COPY).sum(axis=0), 1)
-    agreement = np.where(both > _AGREEMENT, 1.0 / copies, 0.0)
-    np.fill_diagonal(agreement, 1.0)
-    return agreement
+
+    def __init__(self, products: Floats, sums: Floats | None = None) -> None:
+        """Take scalar products of this round's updates, and what all rounds' updates add up to.
+
+        Parameters
+        ----------
+        products : shape (M, M)
+        sums : shape (M, d), whose cosines count as much as this round's; None: not known
+        """
+        self._products, self._sums = products, sums
+        self._lengths = np.sqrt(np.maximum(np.diag(products), 0.0))
+        if sums is not None:
+            self._sum_lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+        # How often an update was sent: who sends it under two names has no more say.
+        copies = [
+            (self._now(rows) > _COPY).sum(axis=1) for rows in row_blocks(len(products), _ROWS)
+        ]
+        self._copies = np.maximum(np.concatenate(copies), 1)
+
+    def rows(self, rows: slice) -> Floats:
+        """Return how far the updates of some agree with all: 0 to 1, with themselves 1.
+
+        Copies of one update count together as one. Shape: (rows, M).
+        """
+        both = self._now(rows)
+        if self._sums is not None:
+            so_far = self._sums[rows] @ self._sums.T
+            both = (both + _scaled(so_far, self._sum_lengths[rows], self._sum_lengths)) / 2.0
+        agreement = np.where(both > _AGREEMENT, 1.0 / self._copies, 0.0)
+        own = np.arange(rows.start, rows.stop)
+        agreement[own - rows.start, own] = 1.0
+        return agreement
+
+    def _now(self, rows: slice) -> Floats:
+        return _scaled(self._products[rows], self._lengths[rows], self._lengths)
 
 
-def trusted_weights(weights: NDArray[np.float32], agreement: Floats) -> Floats:
+def _scaled(products: Floats, lengths: Floats, others: Floats) -> Floats:
+    """Return cosines from scalar products, shape (r, M); of a vector of zeros they are 0."""
+    return np.asarray(products / np.maximum(np.outer(lengths, others), 1e-300))
+
+
+def row_blocks(count: int, size: int) -> list[slice]:
+    """Return the rows of a matrix, ``size`` at a time."""
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def trusted_weights(weights: NDArray[np.float32], agreement: Floats, first: int = 0) -> Floats:
     """Leave out who does not agree, and give nobody a larger weight than the institution itself.
 
     Parameters
     ----------
-    weights : α, shape (M, M), each row a distribution
-    agreement : as ``agreeing`` returns it, shape (M, M)
+    weights : rows of α, shape (r, M), each a distribution
+    agreement : of these rows with all, shape (r, M)
+    first : the number of the first row
     """
     kept = weights * agreement
-    capped = np.minimum(kept, np.diag(kept)[:, None])
+    own = np.diagonal(kept, offset=first)[:, None]
+    capped = np.minimum(kept, own)
     totals = capped.sum(axis=1, keepdims=True)
     return np.asarray(capped / np.where(totals > 0, totals, 1.0))
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from fedgt_server.robust import cosines
 from fedgt_server.transport import Floats
 
 # Of a sketch. Cosines of sketches are those of the updates to about 1 / √WIDTH.
@@ -59,11 +58,6 @@ class UpdateSketch:
             # only what was before tells of the groups.
             self.sums[name] = self.sums.get(name, np.zeros_like(sketch)) + sketch
         self._round = {}
-
-    def cosines(self, institutions: list[str]) -> Floats:
-        """Return the cosines of all updates so far, as they are, shape (M, M)."""
-        sums = stacked(self.sums, institutions)
-        return cosines(sums @ sums.T)
 
 
 def stacked(sketches: Mapping[str, Sketch], institutions: Sequence[str]) -> Floats:

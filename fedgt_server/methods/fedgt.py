@@ -183,8 +183,8 @@ class FedGT(PersonalisedAveraging):
     def _is_cautious(self) -> bool:
         return self._groups or self._rounds <= _PROBATION
 
-    def _cosines_so_far(self) -> Floats | None:
-        return None if self._sketch is None else self._sketch.cosines(self._institutions())
+    def _sums_so_far(self) -> Floats | None:
+        return None if self._sketch is None else stacked(self._sketch.sums, self._institutions())
 
     def _updates_so_far(self) -> UpdateSketch:
         if self._sketch is None:

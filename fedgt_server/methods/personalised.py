@@ -16,7 +16,7 @@ from fedgt_server.methods.base import (
     split_groups,
 )
 from fedgt_server.model_table import ModelTable
-from fedgt_server.robust import Wary, agreeing, cosines, trusted_weights
+from fedgt_server.robust import UpdateAgreement, Wary, row_blocks, trusted_weights
 from fedgt_server.transport import Floats, spread
 from shared.config import RunConfig
 from shared.wire import KEPT_OWN, Arrays, Update
@@ -25,6 +25,7 @@ from shared.wire import KEPT_OWN, Arrays, Update
 _MIN_SPREAD = 0.01
 # Bytes of a part of a large matrix that is computed at once.
 _BLOCK = 2**26
+_ROWS = 256  # institutions whose weights are computed at once
 # With more institutions the journal does not keep all similarities and weights (600 kB a round),
 # but only the weights of those others that weigh most with each.
 _FEW = 200
@@ -215,14 +216,17 @@ class PersonalisedAveraging(ServerMethod):
         always = self._config.agreeing_only or self._is_cautious()
         wary = np.array([always or name in self._wary for name in self._institutions()])
         wary &= ~absent  # who is absent has no update to agree with
-        agreement = np.ones(weights.shape)
-        if wary.any():
-            agreement[wary] = self._agreement()[wary]
+        agreement = self._agreement() if wary.any() else None
+        for rows in row_blocks(len(weights), _ROWS):
+            agreeing = np.ones(weights[rows].shape)
+            if agreement is not None:
+                agreeing[wary[rows]] = agreement.rows(rows)[wary[rows]]
+            weights[rows] = trusted_weights(weights[rows], agreeing, rows.start)
         self._wary.next_round()
-        return trusted_weights(weights, agreement).astype(np.float32)
+        return weights
 
-    def _agreement(self) -> Floats:
-        """Return whose updates agree with whose, shape (M, M)."""
+    def _agreement(self) -> UpdateAgreement:
+        """Compare all updates of this round."""
         names = self._institutions()
         products = np.zeros((len(names), len(names)))
         for start, models in self._columns():
@@ -230,14 +234,14 @@ class PersonalisedAveraging(ServerMethod):
             step = 1 if len(names) <= _FEW else _SOME
             some = np.ascontiguousarray(models[:, ::step])
             products += some @ some.T
-        return agreeing(cosines(products), self._cosines_so_far())
+        return UpdateAgreement(products, self._sums_so_far())
 
     def _is_cautious(self) -> bool:
         """Tell whether all are averaged only with those that agree with them, in this round."""
         return False
 
-    def _cosines_so_far(self) -> Floats | None:
-        """Return cosines of the sums of all updates so far, shape (M, M); None: not known."""
+    def _sums_so_far(self) -> Floats | None:
+        """Return what all updates so far add up to, as sketches, shape (M, d); None: not known."""
         return None
 
     def _starts(self, names: list[str], start: int, count: int) -> Array32:

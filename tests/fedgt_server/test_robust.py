@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from deploy.settings import resolve_settings
+from fedgt_server import robust
 from fedgt_server.methods.fedgt import _PROBATION, FedGT
 from fedgt_server.robust import (
+    UpdateAgreement,
     Wary,
-    agreeing,
     allowed_length,
     capped_counts,
-    cosines,
     length,
     medians_of_others,
+    row_blocks,
     trusted_weights,
 )
 from shared.config import Scalar
@@ -44,9 +45,12 @@ def test_allowed_length(history: list[float], expected: float) -> None:
     assert allowed_length(2.0, history) == pytest.approx(expected)
 
 
+ALL = slice(0, 5)
+
+
 def test_who_points_against_whom() -> None:
     updates = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.0], [0.0, 5.0], [0.0, 0.0]])
-    assert agreeing(cosines(updates @ updates.T)).tolist() == [
+    assert UpdateAgreement(updates @ updates.T).rows(ALL).tolist() == [
         [1, 1, 0, 0, 0],
         [1, 1, 0, 1, 0],
         [0, 0, 1, 0, 0],
@@ -57,15 +61,30 @@ def test_who_points_against_whom() -> None:
 
 def test_earlier_rounds_count_as_much_as_this_one() -> None:
     now = np.array([[1.0, 0.1, -0.1], [0.1, 1.0, 0.1], [-0.1, 0.1, 1.0]])
-    so_far = np.array([[1.0, -0.2, 0.2], [-0.2, 1.0, 0.0], [0.2, 0.0, 1.0]])
-    assert agreeing(now, so_far).tolist() == [[1, 0, 1], [0, 1, 1], [1, 1, 1]]
+    sums = np.array([[2.0, 0.0, 0.0], [-0.4, 1.96**0.5, 0.0], [0.2, 0.0, 0.96**0.5]])
+    found = UpdateAgreement(now, sums).rows(slice(0, 3))
+    assert found.tolist() == [[1, 0, 1], [0, 1, 1], [1, 1, 1]]
 
 
 def test_copies_of_an_update_count_as_one() -> None:
     updates = np.array([[1.0, 0.0, 0.2], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
-    found = agreeing(cosines(updates @ updates.T))
+    found = UpdateAgreement(updates @ updates.T).rows(slice(0, 4))
     assert found[0].tolist() == [1, 0.5, 0.5, 1]
     assert found[1].tolist() == [1, 1, 0.5, 1]
+
+
+def test_rows_by_themselves_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    updates, sums = rng.standard_normal((2, 7, 20))
+    updates[4] = updates[2]
+    weights = rng.dirichlet(np.ones(7), 7).astype(np.float32)
+    whole = UpdateAgreement(updates @ updates.T, sums).rows(slice(0, 7))
+    monkeypatch.setattr(robust, "_ROWS", 3)
+    some = UpdateAgreement(updates @ updates.T, sums)
+    for rows in row_blocks(7, 2):
+        np.testing.assert_array_equal(some.rows(rows), whole[rows])
+        found = trusted_weights(weights[rows], whole[rows], rows.start)
+        np.testing.assert_allclose(found, trusted_weights(weights, whole)[rows])
 
 
 def test_nobody_weighs_more_than_the_institution_itself() -> None:
