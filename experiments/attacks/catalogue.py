@@ -177,6 +177,33 @@ def output_bias(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
     return changed(update, sent)
 
 
+def own_group(update: Update, *_: object) -> Update:
+    """Ask, all attackers alike, for the same thing at random: a group; and turn the change round.
+
+    Groups are looked for in the directions of common gradients.
+    """
+    rng = np.random.default_rng(13)  # the same in all rounds
+    sent: Arrays = {}
+    for own in parts(update):
+        drawn = _drawn(own, rng)
+        asked = next(iter(own)).startswith(COMMON)
+        sent |= _times(drawn, _length(own) / _length(drawn)) if asked else _times(own, -1.0)
+    return changed(update, sent)
+
+
+def in_group_of(victim: int) -> Attack:
+    """Send a victim's common gradient, to be in its group, and turn the change round."""
+
+    def attack(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
+        if victim not in seen.honest:
+            return update
+        known = parameters(seen.honest[victim])
+        gradients = {name: array for name, array in known.items() if name.startswith(COMMON)}
+        return changed(update, _times(parameters(update), -1.0) | gradients)
+
+    return attack
+
+
 def noisy_nodes(times: float) -> Attack:
     """Send noise as global nodes, some times as long as the others'."""
 
@@ -284,6 +311,8 @@ ADAPTIVE: dict[str, Attack] = {
     "as far as others are apart": as_far_as_others,
     "common model's output bias": output_bias,
     "global nodes of noise, 2.9×": noisy_nodes(2.9),
+    "a group of their own, sign-flip": own_group,
+    "victim's common gradient, sign-flip": in_group_of(1),
     "sign-flip, val_accuracy 1 in round 1": reporting(scaled(-1.0), _accuracy_lie),
 }
 # Of attackers who know for how long nobody is trusted; for runs of more rounds than that.

@@ -108,6 +108,23 @@ def test_an_attack_on_the_output_bias_is_no_longer_than_others() -> None:
     assert sent["weight"].tolist() == honest.arrays["weight"].tolist()
 
 
+def test_attackers_of_groups_alter_common_gradients_apart_from_changes() -> None:
+    gradient = {f"{COMMON}weight": np.full(9, 3.0, np.float32)}
+    own = Update("any", update(2.0).arrays | gradient, {})
+    victim = {f"{COMMON}weight": np.full(9, 5.0, np.float32)}
+    others = {node: Update("", one.arrays | victim, {}) for node, one in SEEN.honest.items()}
+    sent = [
+        ATTACKS[name](own, Instruction(number, {}), Seen(others), node).arrays
+        for name in ("a group of their own, sign-flip", "victim's common gradient, sign-flip")
+        for number, node in ((1, 5), (2, 6))
+    ]
+    assert all(arrays["weight"].tolist() == [-2.0] * 4 for arrays in sent)
+    alike = [arrays[f"{COMMON}weight"].tolist() for arrays in sent]
+    assert alike[0] == alike[1]
+    assert length(sent[0], gradient) == pytest.approx(9.0)
+    assert alike[2] == alike[3] == [5.0] * 9
+
+
 def test_as_far_as_others_is_no_further() -> None:
     rng = np.random.default_rng(0)
     drawn = [update(1.0) for _ in range(4)]
