@@ -24,10 +24,10 @@ demo: setup
 demo-deploy: setup
 	$(BIN)/fedgt demo --deploy
 
-# Tests of one file stay together and in their order. Four processes on two cores: tests of a
+# Tests of one file stay together and in their order, those with slow ones first. Four processes on two cores: tests of a
 # deployment mostly wait for Flower, which polls every three seconds.
 test: setup
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m 'not alone'
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m 'not alone'
 
 test-fast: setup
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m 'not slow'

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,16 @@ import pytest
 # A shell that starts the tests in the background has Ctrl-C ignored, by all that they start, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that several processes end at the same time.
+
+    Those are the tests of faults, which wait for Flower, and files with many slow tests.
+    """
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: (item.path.parent.name != "faults", -slow[item.path]))
+
 
 _BESIDE = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 
