@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgt_server.robust import length, medians_of_others
-from fedgt_server.transport import Floats
 from fedgt_server.update_sketch import WIDTH, CountSketch, Sketch, stacked
 from shared.wire import COMMON, Arrays
 
@@ -57,17 +56,14 @@ class Courses:
         self.known: dict[str, Sketch] = {}
         self.sums: dict[str, Sketch] = {}  # by institution: of its directions in all rounds
 
-    def directions(self, gradients: Mapping[str, Array32]) -> dict[str, Sketch]:
-        """Return where gradients point, and add it to what was before.
+    def direction(self, gradient: Array32) -> Sketch:
+        """Return where a gradient points, shape (P,) to a sketch of length 1, or of zeros."""
+        return _unit(self._sketch.of(gradient))
 
-        Parameters
-        ----------
-        gradients : of this round, by institution, each of shape (P,)
-        """
-        found = {name: _unit(self._sketch.of(gradient)) for name, gradient in gradients.items()}
-        for name, direction in found.items():
+    def add(self, directions: Mapping[str, Sketch]) -> None:
+        """Add a round's directions to the sums."""
+        for name, direction in directions.items():
             self.sums[name] = self.sums.get(name, np.zeros_like(direction)) + direction
-        return found
 
     def turned(self, directions: Mapping[str, Sketch]) -> list[str]:
         """Return whose gradients point against their own last ones, and remember the others'.
@@ -113,19 +109,21 @@ def _named(saved: Arrays, prefix: str) -> dict[str, Sketch]:
 
 
 def _unit(vector: Array32) -> Array32:
-    return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-30), np.float32)
+    # Squares of tiny float32 values are 0, and by next to nothing they would be divided.
+    exact = vector.astype(np.float64)
+    return np.asarray(exact / max(float(np.linalg.norm(exact)), 1e-300), np.float32)
 
 
 class CommonModel:
     """Weights, Adam's moments, and the gradients of the round that is being played."""
 
-    def __init__(self, weights: Arrays, *, robust: bool) -> None:
+    def __init__(self, weights: Arrays, *, robust: bool, compared: bool = True) -> None:
         self._weights = {name: np.array(array, np.float32) for name, array in weights.items()}
         self._moments = {
             name: np.zeros((2, *array.shape), np.float32) for name, array in weights.items()
         }
         self._steps = 0
-        self._robust = robust
+        self._robust, self._compared = robust, compared
         self._gradients: dict[str, Arrays] = {}  # by institution
         self._courses = Courses(sum(array.size for array in weights.values()))
 
@@ -153,10 +151,14 @@ class CommonModel:
         """
         gradients = {name: self._gradients[name] for name in institutions}
         self._gradients = {}
-        directions = self._courses.directions(self._flat(gradients))
+        directions = {
+            who: self._courses.direction(self._flat(found)) for who, found in gradients.items()
+        }
         turned = self._courses.turned(directions) if self._robust else []
         for name in turned:
-            del gradients[name]
+            del gradients[name], directions[name]
+        if self._compared:
+            self._courses.add(directions)
         if not gradients:
             return turned
         factors = self._factors(gradients)
@@ -171,7 +173,7 @@ class CommonModel:
             self._steps = steps
         return turned
 
-    def asked(self, institutions: Sequence[str]) -> Floats:
+    def asked(self, institutions: Sequence[str]) -> Array32:
         """Return the sum of all directions of these institutions' gradients, shape (M, WIDTH).
 
         All gradients of a round are taken at the same weights, so they compare what institutions
@@ -188,21 +190,18 @@ class CommonModel:
         return self._weights | moments | courses | asked | steps
 
     @classmethod
-    def restored(cls, saved: Arrays, *, robust: bool) -> "CommonModel":
+    def restored(cls, saved: Arrays, *, robust: bool, compared: bool = True) -> "CommonModel":
         """Return the model whose ``state_dict`` is given."""
         weights = {name: array for name, array in saved.items() if name.startswith(COMMON)}
-        model = cls(weights, robust=robust)
+        model = cls(weights, robust=robust, compared=compared)
         model._moments = {name: np.array(saved[f"moments.{name}"]) for name in weights}
         model._steps = int(saved[_STEPS][0])
         model._courses.known = _named(saved, _COURSE)
         model._courses.sums = _named(saved, _ASKED)
         return model
 
-    def _flat(self, gradients: Mapping[str, Arrays]) -> dict[str, Array32]:
-        return {
-            who: np.concatenate([found[name].reshape(-1) for name in sorted(self._weights)])
-            for who, found in gradients.items()
-        }
+    def _flat(self, gradient: Arrays) -> Array32:
+        return np.concatenate([gradient[name].reshape(-1) for name in sorted(self._weights)])
 
     def _factors(self, gradients: dict[str, Arrays]) -> dict[str, float]:
         lengths = {who: length(found, found) for who, found in gradients.items()}

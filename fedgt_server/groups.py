@@ -3,20 +3,23 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 from fedgt_server.transport import Floats, unit_rows
 
 # Groups of fewer institutions are not told from chance; nor are more groups looked for.
 _SMALLEST_GROUP, _MOST_GROUPS = 2, 8
+# Share of a direction, or of several, that is one institution's: then it is no group's. Of an
+# institution in a group of two it is a half.
+_ALONE = 0.7
 _MANY = 1000  # institutions, above which only the first directions are computed
 
 
 class Gap(NamedTuple):
     """Ratios of squared singular values by which groups are found, and below which they are lost.
 
-    What is found stays more easily: what institutions learn later in a run is less and less of
-    what sets their groups apart.
+    The second is smaller, so that what is found is not lost again by chance.
     """
 
     found: float
@@ -31,17 +34,35 @@ def group_similarity(asked: Floats, gap: Gap, *, before: bool = False) -> Floats
     for itself: between groups and the rest there is a gap in the spectrum. Cosines are taken in
     the directions of groups alone.
 
+    One who always asks for the same, or for something else than all others, is a direction by
+    itself, and is left out: no single institution makes groups of the others, or hides them. All
+    count the same in the mean, however long their vectors are or how often they answered.
+
     Parameters
     ----------
-    asked : a vector for each institution, shape (M, d); of one that has not answered yet, zeros
+    asked : a vector for each institution, shape (M, d); one of zeros is in no group
     before : whether there were groups in the round before
     """
     ratio = gap.lost if before else gap.found
-    places = group_directions(unit_rows(asked - asked.mean(axis=0)), ratio)
-    if places is None:
-        return None
-    unit = unit_rows(places)
-    return np.asarray(unit @ unit.T)
+    unit, taken = unit_rows(asked), np.asarray(asked.any(axis=1))
+    while taken.any():
+        directions = group_directions(unit[taken] - unit[taken].mean(axis=0), ratio)
+        if directions is None:
+            return None
+        shares = ((directions / np.linalg.norm(directions, axis=0)) ** 2).sum(axis=1)
+        if shares.max() < _ALONE:
+            return _similarity(directions, taken)
+        taken[np.flatnonzero(taken)[shares >= _ALONE]] = False
+    return None
+
+
+def _similarity(directions: Floats, taken: NDArray[np.bool_]) -> Floats:
+    """Return cosines in the directions of groups; who was not taken is like itself alone."""
+    places = np.zeros((len(taken), directions.shape[1]))
+    places[taken] = unit_rows(directions)
+    similarity = places @ places.T
+    np.fill_diagonal(similarity, 1.0)
+    return similarity
 
 
 def group_directions(vectors: Floats, gap: float) -> Floats | None:

@@ -32,7 +32,7 @@ NODES_REFUSED = 3.0
 _AGREEMENT = 0.015
 # Cosines of updates above it: two that were made on different data are never so much alike.
 _COPY = 0.95
-_ROWS = 256  # of pairs of institutions that are compared at once
+_ROWS = 256  # institutions that are compared with all at once
 # Rounds for which one is wary at first, and at most.
 _WARY, _WARY_LONGEST = 10, 80
 # Times the median of others that a number of training examples counts at most.
@@ -80,22 +80,20 @@ class UpdateAgreement:
     institutions.
     """
 
-    def __init__(self, products: Floats, sums: Floats | None = None) -> None:
+    def __init__(self, products: Floats, sums: NDArray[np.float32] | None = None) -> None:
         """Take scalar products of this round's updates, and what all rounds' updates add up to.
 
         Parameters
         ----------
         products : shape (M, M)
-        sums : shape (M, d), whose cosines count as much as this round's; None: not known
+        sums : float32, shape (M, d), whose cosines count as much as this round's; None: not known
         """
         self._products, self._sums = products, sums
         self._lengths = np.sqrt(np.maximum(np.diag(products), 0.0))
         if sums is not None:
-            self._sum_lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))
+            self._sum_lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))
         # How often an update was sent: who sends it under two names has no more say.
-        copies = [
-            (self._now(rows) > _COPY).sum(axis=1) for rows in row_blocks(len(products), _ROWS)
-        ]
+        copies = [(self._now(rows) > _COPY).sum(axis=1) for rows in row_blocks(len(products))]
         self._copies = np.maximum(np.concatenate(copies), 1)
 
     def rows(self, rows: slice) -> Floats:
@@ -105,8 +103,9 @@ class UpdateAgreement:
         """
         both = self._now(rows)
         if self._sums is not None:
-            so_far = self._sums[rows] @ self._sums.T
-            both = (both + _scaled(so_far, self._sum_lengths[rows], self._sum_lengths)) / 2.0
+            products = (self._sums[rows] @ self._sums.T).astype(np.float64)
+            so_far = _scaled(products, self._sum_lengths[rows], self._sum_lengths)
+            both = (both + so_far) / 2.0
         agreement = np.where(both > _AGREEMENT, 1.0 / self._copies, 0.0)
         own = np.arange(rows.start, rows.stop)
         agreement[own - rows.start, own] = 1.0
@@ -121,9 +120,9 @@ def _scaled(products: Floats, lengths: Floats, others: Floats) -> Floats:
     return np.asarray(products / np.maximum(np.outer(lengths, others), 1e-300))
 
 
-def row_blocks(count: int, size: int) -> list[slice]:
-    """Return the rows of a matrix, ``size`` at a time."""
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+def row_blocks(count: int) -> list[slice]:
+    """Return the rows of a matrix, some at a time."""
+    return [slice(start, min(start + _ROWS, count)) for start in range(0, count, _ROWS)]
 
 
 def trusted_weights(weights: NDArray[np.float32], agreement: Floats, first: int = 0) -> Floats:

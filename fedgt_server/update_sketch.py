@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from fedgt_server.transport import Floats
-
 # Of a sketch. Cosines of sketches are those of the updates to about 1 / √WIDTH.
 WIDTH = 4096
 _SEED = 0
@@ -60,8 +58,7 @@ class UpdateSketch:
         self._round = {}
 
 
-def stacked(sketches: Mapping[str, Sketch], institutions: Sequence[str]) -> Floats:
+def stacked(sketches: Mapping[str, Sketch], institutions: Sequence[str]) -> NDArray[np.float32]:
     """Return the sketches of these institutions, shape (M, WIDTH); zeros where there is none."""
     nothing = np.zeros(WIDTH, np.float32)
-    rows = np.stack([sketches.get(name, nothing) for name in institutions])
-    return rows.astype(np.float64)
+    return np.stack([sketches.get(name, nothing) for name in institutions])

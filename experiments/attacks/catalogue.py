@@ -177,18 +177,22 @@ def output_bias(update: Update, _: Instruction, seen: Seen, __: int) -> Update:
     return changed(update, sent)
 
 
-def own_group(update: Update, *_: object) -> Update:
-    """Ask, all attackers alike, for the same thing at random: a group; and turn the change round.
+def own_group(factor: float) -> Attack:
+    """Ask, all attackers alike, for the same at random in every round; multiply the change.
 
     Groups are looked for in the directions of common gradients.
     """
-    rng = np.random.default_rng(13)  # the same in all rounds
-    sent: Arrays = {}
-    for own in parts(update):
-        drawn = _drawn(own, rng)
-        asked = next(iter(own)).startswith(COMMON)
-        sent |= _times(drawn, _length(own) / _length(drawn)) if asked else _times(own, -1.0)
-    return changed(update, sent)
+
+    def attack(update: Update, *_: object) -> Update:
+        rng = np.random.default_rng(13)
+        sent: Arrays = {}
+        for own in parts(update):
+            drawn = _drawn(own, rng)
+            asked = next(iter(own)).startswith(COMMON)
+            sent |= _times(drawn, _length(own) / _length(drawn)) if asked else _times(own, factor)
+        return changed(update, sent)
+
+    return attack
 
 
 def in_group_of(victim: int) -> Attack:
@@ -202,6 +206,19 @@ def in_group_of(victim: int) -> Attack:
         return changed(update, _times(parameters(update), -1.0) | gradients)
 
     return attack
+
+
+def late_change(attack: Attack, start: int) -> Attack:
+    """Attack by the common gradient from the first round on, by all else from a late one."""
+
+    def waiting(update: Update, asked: Instruction, seen: Seen, node: int) -> Update:
+        sent = attack(update, asked, seen, node)
+        if asked.round_number >= start:
+            return sent
+        honest = {n: a for n, a in update.arrays.items() if not n.startswith(COMMON)}
+        return changed(sent, honest)
+
+    return waiting
 
 
 def noisy_nodes(times: float) -> Attack:
@@ -311,8 +328,6 @@ ADAPTIVE: dict[str, Attack] = {
     "as far as others are apart": as_far_as_others,
     "common model's output bias": output_bias,
     "global nodes of noise, 2.9×": noisy_nodes(2.9),
-    "a group of their own, sign-flip": own_group,
-    "victim's common gradient, sign-flip": in_group_of(1),
     "sign-flip, val_accuracy 1 in round 1": reporting(scaled(-1.0), _accuracy_lie),
 }
 # Of attackers who know for how long nobody is trusted; for runs of more rounds than that.
@@ -321,6 +336,9 @@ SLEEPERS: dict[str, Attack] = {
     "noise 10× the norm from round 16": late(noise(10.0), PATIENT),
     "mean turned round, together, from round 16": late(together, PATIENT),
     "sign-flip by degrees, from round 16": by_degrees(PATIENT, 10),
+    "always the same common gradient": own_group(1.0),
+    "a group of their own, sign-flip from round 16": late_change(own_group(-1.0), PATIENT),
+    "victim's common gradient, sign-flip from round 16": late_change(in_group_of(1), PATIENT),
 }
 ATTACKS: Mapping[str, Attack] = CRUDE | ADAPTIVE | SLEEPERS
 # Of a method that averages by numbers of examples, without global nodes.

@@ -25,7 +25,6 @@ from shared.wire import KEPT_OWN, Arrays, Update
 _MIN_SPREAD = 0.01
 # Bytes of a part of a large matrix that is computed at once.
 _BLOCK = 2**26
-_ROWS = 256  # institutions whose weights are computed at once
 # With more institutions the journal does not keep all similarities and weights (600 kB a round),
 # but only the weights of those others that weigh most with each.
 _FEW = 200
@@ -217,9 +216,9 @@ class PersonalisedAveraging(ServerMethod):
         wary = np.array([always or name in self._wary for name in self._institutions()])
         wary &= ~absent  # who is absent has no update to agree with
         agreement = self._agreement() if wary.any() else None
-        for rows in row_blocks(len(weights), _ROWS):
+        for rows in row_blocks(len(weights)):
             agreeing = np.ones(weights[rows].shape)
-            if agreement is not None:
+            if agreement is not None and wary[rows].any():
                 agreeing[wary[rows]] = agreement.rows(rows)[wary[rows]]
             weights[rows] = trusted_weights(weights[rows], agreeing, rows.start)
         self._wary.next_round()
@@ -240,7 +239,7 @@ class PersonalisedAveraging(ServerMethod):
         """Tell whether all are averaged only with those that agree with them, in this round."""
         return False
 
-    def _sums_so_far(self) -> Floats | None:
+    def _sums_so_far(self) -> Array32 | None:
         """Return what all updates so far add up to, as sketches, shape (M, d); None: not known."""
         return None
 

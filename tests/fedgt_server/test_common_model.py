@@ -95,7 +95,8 @@ def test_without_robust_nothing_is_left_out() -> None:
     common = model(robust=False)
     for sign in (1, 1, 1, -1):
         assert turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, sign)) == []
-    assert not any(key.startswith("course.") for key in common.state_dict())
+    kept = {NAME, f"moments.{NAME}", "steps", "asked.alba", "asked.brno", "asked.mallory"}
+    assert common.state_dict().keys() == kept
 
 
 def test_the_first_gradient_is_not_judged() -> None:
@@ -156,6 +157,29 @@ def test_what_institutions_have_asked_for_is_the_sum_of_their_directions() -> No
     assert np.sort(np.abs(asked[:2]), axis=1)[:, -2:].tolist() == [[0.0, 2.0], [0.0, 2.0]]
     assert asked[0] @ asked[1] == 0.0
     assert not asked[2].any()
+
+
+@pytest.mark.parametrize("tiny", [1e-24, 1e-38, 1e-45])
+def test_a_tiny_gradient_counts_no_more_than_others(tiny: float) -> None:
+    common = model(robust=False)
+    turned(common, alba=(tiny, tiny), brno=(1, 0))
+    lengths = np.linalg.norm(common.asked(["alba", "brno"]), axis=1)
+    assert lengths == pytest.approx([1.0, 1.0], rel=1e-5)
+
+
+def test_what_is_left_out_of_a_step_is_not_what_was_asked_for() -> None:
+    common = settled()
+    before = common.asked(["alba", "mallory"])
+    turned(common, alba=(1, 1), brno=(1, 0), mallory=(0, -1))
+    alba, mallory = common.asked(["alba", "mallory"]) - before
+    assert np.linalg.norm(alba) == pytest.approx(1.0)
+    assert not mallory.any()
+
+
+def test_what_is_not_compared_is_not_kept() -> None:
+    common = CommonModel(gradient(1.0, -2.0), robust=False, compared=False)
+    turned(common, alba=(1, 1), brno=(1, 0))
+    assert common.state_dict().keys() == {NAME, f"moments.{NAME}", "steps"}
 
 
 def test_a_checkpoint_in_another_order_judges_alike() -> None:

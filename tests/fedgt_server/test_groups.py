@@ -51,11 +51,35 @@ def test_groups_that_were_found_are_lost_less_easily() -> None:
     assert group_similarity(asked([0] * 10, 1.0), GAP, before=True) is None
 
 
-def test_an_institution_that_has_not_answered_yet_is_in_no_group() -> None:
-    sums = np.concatenate([asked([0, 1] * 5, 1.0), np.zeros((1, WIDTH))])
+def test_who_has_asked_for_nothing_is_in_no_group() -> None:
+    sums = np.concatenate([asked([0, 1] * 5, 1.0), np.zeros((2, WIDTH))])
     found = group_similarity(sums, GAP)
     assert found is not None
-    assert np.isfinite(found).all()
+    assert found[-2:].tolist() == np.eye(12)[-2:].tolist()
+    assert found[:, -2:].tolist() == np.eye(12)[:, -2:].tolist()
+    # By themselves they are none either.
+    assert group_similarity(np.concatenate([asked([0] * 4, 1.0), sums[-2:]]), GAP) is None
+
+
+@pytest.mark.parametrize("count", [4, 6, 10, 20])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_one_whose_sum_is_long_makes_no_groups_and_hides_none(count: int, groups: int) -> None:
+    """It asks for the same in every round, or answers more often; its direction is its own."""
+    truly = [index % groups for index in range(count)]
+    sums = asked(truly, 1.0, rounds=3)
+    without = group_similarity(sums[1:], GAP)
+    sums[0] = 100 * np.random.default_rng(1).standard_normal(WIDTH)
+    found = group_similarity(sums, GAP)
+    assert (found is None) == (without is None) == (groups == 1 or count == 4)
+    if found is not None and without is not None:
+        np.testing.assert_allclose(found[1:, 1:], without, atol=1e-9)
+        assert not found[0, 1:].any()
+
+
+def test_two_who_ask_for_the_same_are_a_group() -> None:
+    found = group_similarity(asked([0, 0, 0, 0, 0, 1, 1], 1.0, rounds=3), GAP)
+    assert found is not None
+    assert found[5, 6] > 0.9 > 0.1 > found[0, 5]
 
 
 def test_equal_vectors_have_no_directions() -> None:

@@ -62,7 +62,7 @@ def test_who_points_against_whom() -> None:
 def test_earlier_rounds_count_as_much_as_this_one() -> None:
     now = np.array([[1.0, 0.1, -0.1], [0.1, 1.0, 0.1], [-0.1, 0.1, 1.0]])
     sums = np.array([[2.0, 0.0, 0.0], [-0.4, 1.96**0.5, 0.0], [0.2, 0.0, 0.96**0.5]])
-    found = UpdateAgreement(now, sums).rows(slice(0, 3))
+    found = UpdateAgreement(now, sums.astype(np.float32)).rows(slice(0, 3))
     assert found.tolist() == [[1, 0, 1], [0, 1, 1], [1, 1, 1]]
 
 
@@ -75,16 +75,39 @@ def test_copies_of_an_update_count_as_one() -> None:
 
 def test_rows_by_themselves_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    updates, sums = rng.standard_normal((2, 7, 20))
+    updates = rng.standard_normal((7, 20))
+    sums = rng.standard_normal((7, 20)).astype(np.float32)
     updates[4] = updates[2]
     weights = rng.dirichlet(np.ones(7), 7).astype(np.float32)
     whole = UpdateAgreement(updates @ updates.T, sums).rows(slice(0, 7))
     monkeypatch.setattr(robust, "_ROWS", 3)
     some = UpdateAgreement(updates @ updates.T, sums)
-    for rows in row_blocks(7, 2):
+    assert [rows.stop for rows in row_blocks(7)] == [3, 6, 7]
+    for rows in row_blocks(7):
         np.testing.assert_array_equal(some.rows(rows), whole[rows])
         found = trusted_weights(weights[rows], whole[rows], rows.start)
         np.testing.assert_allclose(found, trusted_weights(weights, whole)[rows])
+
+
+def test_weights_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some are wary, one is absent: what rows are computed together makes no difference."""
+    rng = np.random.default_rng(0)
+    changes = {name: rng.standard_normal(2) for name in "abcdefg"}
+    found = []
+    for rows in (256, 3):
+        monkeypatch.setattr(robust, "_ROWS", rows)
+        server = method(begun=False, **{"compare-updates": False})
+        for number in range(_PROBATION + 2):
+            updates = {name: change(list(moved)) for name, moved in changes.items()}
+            for name in "befg" if number == _PROBATION else "":
+                updates[name].metrics[KEPT_OWN] = 1.0  # from now on these are wary
+            if number == _PROBATION + 1:
+                del updates["d"]
+            weights = np.array(server.aggregate(updates).facts["weights"])
+        found.append(weights)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-4)
+    left_out = (found[0] == 0).sum(axis=1)
+    assert left_out[[1, 4, 5, 6]].min() > left_out[[0, 2]].max() == 1
 
 
 def test_nobody_weighs_more_than_the_institution_itself() -> None:

@@ -108,21 +108,29 @@ def test_an_attack_on_the_output_bias_is_no_longer_than_others() -> None:
     assert sent["weight"].tolist() == honest.arrays["weight"].tolist()
 
 
-def test_attackers_of_groups_alter_common_gradients_apart_from_changes() -> None:
+def test_attackers_of_groups_alter_common_gradients_before_they_alter_changes() -> None:
     gradient = {f"{COMMON}weight": np.full(9, 3.0, np.float32)}
     own = Update("any", update(2.0).arrays | gradient, {})
     victim = {f"{COMMON}weight": np.full(9, 5.0, np.float32)}
     others = {node: Update("", one.arrays | victim, {}) for node, one in SEEN.honest.items()}
-    sent = [
-        ATTACKS[name](own, Instruction(number, {}), Seen(others), node).arrays
-        for name in ("a group of their own, sign-flip", "victim's common gradient, sign-flip")
-        for number, node in ((1, 5), (2, 6))
-    ]
-    assert all(arrays["weight"].tolist() == [-2.0] * 4 for arrays in sent)
-    alike = [arrays[f"{COMMON}weight"].tolist() for arrays in sent]
-    assert alike[0] == alike[1]
-    assert length(sent[0], gradient) == pytest.approx(9.0)
-    assert alike[2] == alike[3] == [5.0] * 9
+    late = " from round 16"
+    for name, changes in (
+        ("always the same common gradient", (2.0, 2.0)),
+        (f"a group of their own, sign-flip{late}", (2.0, -2.0)),
+        (f"victim's common gradient, sign-flip{late}", (2.0, -2.0)),
+    ):
+        sent = [
+            ATTACKS[name](own, Instruction(number, {}), Seen(others), node).arrays
+            for number, node in ((15, 5), (16, 6))
+        ]
+        assert [arrays["weight"].tolist() for arrays in sent] == [[c] * 4 for c in changes]
+        asked = [arrays[f"{COMMON}weight"].tolist() for arrays in sent]
+        assert asked[0] == asked[1]
+        assert (
+            asked[0] == [5.0] * 9
+            if name.startswith("victim")
+            else length(sent[0], gradient) == pytest.approx(9.0)
+        )
 
 
 def test_as_far_as_others_is_no_further() -> None:

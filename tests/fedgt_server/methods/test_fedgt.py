@@ -468,12 +468,11 @@ def test_groups_are_told_by_gradients_at_the_same_weights_where_there_are_any(co
     method = FedGT(settings(compare_updates=True))
     method.begin(INITIAL | ({COMMON_WEIGHT: np.zeros(64, np.float32)} if common else {}))
     rng = np.random.default_rng(0)
-    for number in range(3):
-        updates = {n: opposed(n, 10 * number + i) for i, n in enumerate(NAMES)}
-        for name, given in updates.items() if common else ():
-            wanted = (1.0 if name in ("a", "b") else -1.0) + 0.3 * rng.standard_normal(64)
-            given.arrays[COMMON_WEIGHT] = wanted.astype(np.float32)
-        facts = method.aggregate(updates).facts
+    updates = {n: opposed(n, i) for i, n in enumerate(NAMES)}
+    for name, given in updates.items() if common else ():
+        wanted = (1.0 if name in ("a", "b") else -1.0) + 0.3 * rng.standard_normal(64)
+        given.arrays[COMMON_WEIGHT] = wanted.astype(np.float32)
+    facts = method.aggregate(updates).facts  # those of this round count in it
     together = [name in (("a", "b") if common else ("a", "c")) for name in NAMES]
     alike = np.equal.outer(together, together)
     similarity = np.array(facts["similarity"])
