@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from fedgt_client.training.adam import Adam
 from fedgt_client.training.optimiser import take_step
 from fedgt_client.training.task import LearningTask
 
@@ -18,7 +19,7 @@ class EpochReport:
     skipped: int  # steps skipped because their gradient was not finite
 
 
-def train_epoch(task: LearningTask, optimiser: torch.optim.Optimizer) -> EpochReport:
+def train_epoch(task: LearningTask, optimiser: Adam) -> EpochReport:
     """Train for one epoch on the labelled training nodes.
 
     What is reported stays on the device until the epoch's end: to read a number there, the host

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from fedgt_client.model.features import to_tensor
 from fedgt_client.state import OPTIMISER
+from fedgt_client.training.adam import Adam
 from shared.config import RunConfig
 from shared.files import Array
 
@@ -22,19 +23,17 @@ class ModelOptimiser:
         # Once: to find them takes a while, and they stay the same.
         self._parameters = dict(model.named_parameters())
         self._config = config
-        self.adam = torch.optim.Adam(
+        self.adam = Adam(
             self._parameters.values(),
             lr=config.lr,
             weight_decay=config.weight_decay,
             decoupled_weight_decay=config.decoupled_weight_decay,
-            eps=config.adam_epsilon,
-            fused=True,
+            epsilon=config.adam_epsilon,
         )
 
     def set_round(self, round_number: int) -> None:
         """Set the learning rate of a round."""
-        for group in self.adam.param_groups:
-            group["lr"] = learning_rate(self._config, round_number)
+        self.adam.lr = learning_rate(self._config, round_number)
 
     def parameters(self) -> dict[str, Array]:
         """Return a copy of every parameter."""
@@ -61,7 +60,7 @@ class ModelOptimiser:
         """Return the weights and Adam's moments."""
         saved = {f"{_MODEL}{name}": array for name, array in self.parameters().items()}
         for name, parameter in self._parameters.items():
-            for key, value in self.adam.state[parameter].items():
+            for key, value in self.adam.state.get(parameter, {}).items():
                 saved[f"{OPTIMISER}{key}.{name}"] = value.cpu().numpy()
         return saved
 
@@ -69,27 +68,26 @@ class ModelOptimiser:
         """Restore what ``state_dict`` returned."""
         self.load({name: saved[f"{_MODEL}{name}"] for name in self._parameters})
         for name, parameter in self._parameters.items():
-            moments = {key: saved.get(f"{OPTIMISER}{key}.{name}") for key in _ADAM}
-            self.adam.state[parameter] = {
-                key: to_tensor(value, parameter.device)
-                for key, value in moments.items()
-                if value is not None
+            moments = {
+                key: to_tensor(saved[f"{OPTIMISER}{key}.{name}"], parameter.device)
+                for key in _ADAM
+                if f"{OPTIMISER}{key}.{name}" in saved
             }
+            self.adam.state.pop(parameter, None)
+            if moments:
+                self.adam.state[parameter] = moments
 
 
-def take_step(optimiser: torch.optim.Optimizer, loss: Tensor) -> Tensor:
+def take_step(optimiser: Adam, loss: Tensor) -> Tensor:
     """Take a step, unless the gradient is not finite; return whether it was taken, shape ().
 
-    The optimiser must be a fused one: these decide on the device whether to skip a step, as
-    mixed-precision training asks of them.
+    The device decides: the host would have to wait for it.
     """
-    optimiser.zero_grad(set_to_none=True)
+    optimiser.zero_grad()
     loss.backward()
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    gradients = [p.grad for p in optimiser.parameters if p.grad is not None]
     finite = torch.isfinite(torch.nn.utils.get_total_norm(gradients))
-    optimiser.found_inf = 1.0 - finite.float()  # type: ignore[attr-defined]
-    optimiser.step()
+    optimiser.step(found_inf=1.0 - finite.float())
     return finite
 
 

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from fedgt_client.privacy.accounting import gaussian_noise
 from fedgt_client.privacy.mechanism import NoiseMechanism
+from fedgt_client.training.adam import Adam
 from fedgt_client.training.loop import EpochReport
 from fedgt_client.training.task import LearningTask
 from shared.config import RunConfig
@@ -52,7 +53,7 @@ def private_passes(task: LearningTask, config: RunConfig) -> Iterator[tuple[Tens
 
 def train_privately(
     task: LearningTask,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam,
     passes: Iterator[tuple[Tensor, Tensor]],
     parameters: list[nn.Parameter],
     noise: NoiseMechanism,
@@ -66,7 +67,7 @@ def train_privately(
     parameters : what is trained
     """
     task.model.train()
-    optimiser.zero_grad(set_to_none=True)  # weights without a gradient stay
+    optimiser.zero_grad()
     total, nodes = np.zeros(sum(p.numel() for p in parameters), np.int64), 0
     for targets, scores in passes:
         losses = functional.cross_entropy(scores, task.graph.labels[targets], reduction="none")

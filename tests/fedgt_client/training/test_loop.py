@@ -18,6 +18,7 @@ from fedgt_client.model.graph_tensors import GraphTensors
 from fedgt_client.model.transformer import GraphTransformer
 from fedgt_client.preprocess.cache import prepare
 from fedgt_client.sampling import Sampler
+from fedgt_client.training.adam import Adam
 from fedgt_client.training.batches import Batch, BatchPlan, batches
 from fedgt_client.training.evaluation import (
     accuracy,
@@ -61,8 +62,8 @@ def task_for(
     )
 
 
-def adam(task: TransformerTask) -> torch.optim.Adam:
-    return torch.optim.Adam(task.model.parameters(), lr=0.02, fused=True)
+def adam(task: TransformerTask) -> Adam:
+    return Adam(task.model.parameters(), lr=0.02)
 
 
 @pytest.mark.parametrize(("batch", "sparse"), [(0, True), (0, False), (7, False)])
@@ -83,7 +84,7 @@ def test_first_loss_is_the_mean_cross_entropy(tmp_path: Path) -> None:
         task = task_for(two_groups(), tmp_path, train_batch=batch)
         for parameter in task.model.head.parameters():
             torch.nn.init.zeros_(parameter)
-        report = train_epoch(task, torch.optim.SGD(task.model.parameters(), lr=0.0, fused=True))
+        report = train_epoch(task, Adam(task.model.parameters(), lr=0.0))
         assert report.loss == pytest.approx(math.log(2))
         assert report.skipped == 0
 
