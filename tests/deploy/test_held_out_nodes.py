@@ -81,6 +81,7 @@ def test_held_out_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             found = dict(zip(table["id"].to_pylist(), table["predicted"].to_pylist(), strict=True))
             right = [found[node] == label for node, label in truth.items()]
             accuracy[kind] += float(np.mean(right)) / BANKS
-    # Over ten seeds the mean is 1.5 points; one seed of some 230 nodes scatters by about three.
-    assert accuracy["new"] > accuracy["there"] - 0.05, accuracy
+    # Of some 230 nodes: over ten seeds the mean is 1.5 points, over four others it was 2.3, of
+    # which single seeds gave +0.8 to -5.4. The smaller graph of the training costs it.
+    assert accuracy["new"] > accuracy["there"] - 0.07, accuracy
     assert accuracy["new"] > 0.7, accuracy
