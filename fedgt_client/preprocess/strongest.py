@@ -12,7 +12,7 @@ RESIDUAL, ESTIMATE, DEGREE, STATIONARY = 0, 1, 2, 3
 
 # Links of a candidate that are looked at. Of a hub with more, every second, third, … one is, but
 # where links have weights: one that is left out could be the one that matters.
-_MOST_LINKS = 2048
+_MOST_LINKS = 128
 # Not divided by: weights of links may differ by more than float32 can express.
 _NOTHING = np.float32(1e-20)
 # Of what is left after two further steps, the share taken to be where the first of them led, as in
