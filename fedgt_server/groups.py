@@ -75,12 +75,14 @@ def group_directions(vectors: Floats, gap: float) -> Floats | None:
     most = min(_MOST_GROUPS - 1, count // _SMALLEST_GROUP)
     if most < 1 or count < 2 * _SMALLEST_GROUP:
         return None
-    if count <= _MANY:
-        left, values, _ = np.linalg.svd(vectors, full_matrices=False)
+    if count <= _MANY:  # of the products, which are few: vectors are long
+        squares, left = np.linalg.eigh(vectors @ vectors.T)
+        squares = np.maximum(squares, 0.0)
     else:
         left, values, _ = svds(vectors, k=most + 1, random_state=0)
-        left, values = left[:, ::-1], values[::-1]
-    squares = values[: most + 1] ** 2
+        squares = values**2
+    # The largest first.
+    squares, left = squares[: -most - 2 : -1], left[:, : -most - 2 : -1]
     gaps = squares[:-1] / np.maximum(squares[1:], 1e-12 * max(squares[0], 1e-12))
     k = int(np.argmax(gaps)) + 1
-    return np.asarray(left[:, :k] * values[:k]) if gaps[k - 1] >= gap else None
+    return np.asarray(left[:, :k] * np.sqrt(squares[:k])) if gaps[k - 1] >= gap else None
