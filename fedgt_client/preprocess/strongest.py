@@ -10,9 +10,9 @@ from fedgt_client.preprocess.compiled import compiled
 # Columns of the state of a walk, see ``push``.
 RESIDUAL, ESTIMATE, DEGREE, STATIONARY = 0, 1, 2, 3
 
-# Links of a candidate that are looked at. Of a hub with more, every second, third, … one is, but
-# where links have weights: one that is left out could be the one that matters.
-_MOST_LINKS = 128
+# Links of a candidate that are looked at: of a hub with more, every second, third, … one. Where
+# links have weights, one that is left out could be the one that matters: all of them, or none.
+_MOST_LINKS, _MOST_WEIGHTED = 128, 2048
 # Not divided by: weights of links may differ by more than float32 can express.
 _NOTHING = np.float32(1e-20)
 # Of what is left after two further steps, the share taken to be where the first of them led, as in
@@ -93,8 +93,10 @@ def refine(
         node = best[place]
         begin, end = indptr[node], indptr[node + 1]
         step = (end - begin + _MOST_LINKS - 1) // _MOST_LINKS
-        if probabilities is not None and step > 1:
-            end = begin
+        if probabilities is not None:
+            step = 1
+            if end - begin > _MOST_WEIGHTED:
+                end = begin
         total, weight = np.float32(0.0), np.float32(0.0)
         for link in range(begin, end, step):
             other = indices[link]
