@@ -24,8 +24,8 @@ demo: setup
 demo-deploy: setup
 	$(BIN)/fedgt demo --deploy
 
-# Tests of one file stay together and in their order, those with slow ones first. Four processes on two cores: tests of a
-# deployment mostly wait for Flower, which polls every three seconds.
+# Tests of one file stay together and in their order, files with slow ones first. Four processes on
+# two cores: tests of a deployment mostly wait for Flower, which polls every three seconds.
 test: setup
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m 'not alone'
 
